@@ -164,7 +164,8 @@ static void add_own(const struct compute_context *context, const struct block_pr
 {
     const struct op *op = &program->block->ops[instr->op];
     bool is_forward = instr->kind == OP_ATTENTION, is_ring = calls > 1;
-    bool has_sinks = is_forward ? op->input_count > 3 && op->top_k == 0 : op->output_count > 3;
+    bool has_choice = op->top_k > 0;
+    bool has_sinks = is_forward ? op->input_count > 3 + has_choice : op->output_count > 3;
     double rows = (double)(instr->batch * instr->heads * instr->seq), bytes = 0;
     double element = parameter_weight_bytes(context->precision);
     double kernels = op->alibi > 0 ? calls : 0;

@@ -26,7 +26,7 @@
 // (seq, kv_seq) those that queries and keys say something of.
 // Towers that are compared read patches in place of pixels where no class token is among them,
 // last_place (seq), pair_ids (batch), which is the sample's index in the micro-batch, and
-// each_sample (batch) and each_other (other), which are ones, as each_stream (stream) is. Of
+// each_sample (batch) and each_other (other), which are ones, as each_stream is. Of
 // pictures that stand in the text
 // patch_shares (seq of patches, kv_seq of their tokens) is what each token has of a patch, and
 // picture_places (seq, kv_seq) one where a token stands; token_ids and labels of such places are
@@ -68,7 +68,8 @@ enum dim {
     DIM_INDEX_HEAD,  // of the indexer that chooses keys: whole for every token
     DIM_CHOSEN,      // the keys that a query attends to, where they are chosen
     DIM_JOINT,       // tokens of a text and, behind them, places of what is made for it
-    DIM_STREAM,      // states that a token has beside its own (models/families/altup.c): whole
+    DIM_STREAM,      // states that a token has beside its own (models/families/altup.c) or in its
+                     // place (streams.c there): whole
     DIM_TO_STREAM,   // the same under the name that they have as a product's result
     DIM_COUNT
 };
@@ -134,7 +135,7 @@ enum op_kind {
                    // x, or over the last; inputs x(, weight(, bias))
     OP_SOFTMAX,    // over kv_seq, causal mask included; scores(, sink) -> probabilities, where a
                    // sink (head) is one more score in each row, whose probability is dropped
-    OP_ATTENTION,  // fused: q, k, v(, sink or chosen) -> out, log-sum-exp. The third last dim of k
+    OP_ATTENTION,  // fused: q, k, v(, sink)(, chosen) -> out, log-sum-exp. The third last dim of k
                    // and v is that of the keys, those before it are alike in q; what q has between
                    // these and its heads are queries, each of which attends to all of the keys, or
                    // to its own `top_k` of them: chosen (batch, seq, chosen)
@@ -160,7 +161,7 @@ enum op_kind {
                   // with FUNCTION_SIGMOID each column is asked by itself whether it is the label's
     OP_NORM_BACKWARD,       // d_out, x(, weight) -> d_x(, d_weight(, d_bias))
     OP_SOFTMAX_BACKWARD,    // d_probabilities, probabilities -> d_scores(, d_sink)
-    OP_ATTENTION_BACKWARD,  // d_out, q, k, v(, sink or chosen), out, log-sum-exp
+    OP_ATTENTION_BACKWARD,  // d_out, q, k, v(, sink)(, chosen), out, log-sum-exp
                             // -> d_q, d_k, d_v(, d_sink)
     OP_GATHER_BACKWARD,     // d_rows, ids -> d_table
     OP_LOSS_BACKWARD,       // d_loss, logits, labels, log-sum-exp -> d_logits

@@ -32,16 +32,16 @@ const char *attend_read(struct attend *attend, const struct kernel_call *call, i
     attend->k_stride = array_stride(k, 1);
     attend->v_stride = array_stride(v, 1);
     attend->out_stride = attend->heads * attend->value_width;
-    bool has_sink = call->input_count > first_input + 3 && v[1].rank == 1;
-    attend->sink = has_sink ? v[1].data : NULL;
+    const struct kernel_array *more = v + 1, *end = call->inputs + call->input_count;
+    if (more < end && more->rank == 1) attend->sink = (more++)->data;
     if (call->op->top_k == 0) return NULL;
     bool is_plain = call->op->alibi <= 0 && call->op->softcap <= 0 && call->op->dropout_ratio <= 0;
-    bool has_choice = call->input_count > first_input + 3 && v[1].rank == 3 &&
-                      v[1].sizes[0] == q->sizes[0] && v[1].sizes[1] == q->sizes[1];
+    bool has_choice = more < end && more->rank == 3 && more->sizes[0] == q->sizes[0] &&
+                      more->sizes[1] == q->sizes[1];
     if (!is_plain || !has_choice)
         return "attention to chosen keys wants them by query, and scores as they are";
-    attend->chosen = v[1].data;
-    attend->chosen_count = v[1].sizes[2];
+    attend->chosen = more->data;
+    attend->chosen_count = more->sizes[2];
     return NULL;
 }
 

@@ -45,14 +45,16 @@ FAST static void scale(int64_t count, REAL factor, REAL *x)
     VECTOR for (int64_t i = 0; i < count; i++) x[i] *= factor;
 }
 
-// What the query makes of its keys; a later block of a ring joins what is there by its log-sum-exp.
+// What the query makes of its keys; a later block of a ring joins what is there by its log-sum-exp,
+// in which a sink is already: the first block begins with it.
 static void attend_row(const struct attend *a, const struct head *head, int64_t query, REAL *scores)
 {
     struct seen seen = seen_by(a, head, query);
     REAL *out = (REAL *)a->call->outputs[0].data + head->out + query * a->out_stride;
     REAL *lse = (REAL *)a->call->outputs[1].data + head->lse + query * a->heads;
     bool has_before = a->call->merges && *lse > -(REAL)HUGE_VAL;
-    REAL largest = has_before ? *lse : -(REAL)HUGE_VAL;
+    const REAL *sink = a->sink && !a->call->merges ? a->sink + head->head : NULL;
+    REAL begun = sink ? *sink : -(REAL)HUGE_VAL, largest = has_before ? *lse : begun;
     if (a->call->merges && seen.first == seen.end) return;
     for (int64_t i = seen.first; i < seen.end; i++) {
         const REAL *k = head->k + key_of(a, &seen, i) * a->k_stride;
@@ -60,7 +62,7 @@ static void attend_row(const struct attend *a, const struct head *head, int64_t 
         scores[i] = x;
         largest = x > largest ? x : largest;
     }
-    REAL sum = has_before ? real_exp(*lse - largest) : 0;
+    REAL sum = has_before ? real_exp(*lse - largest) : sink ? real_exp(*sink - largest) : 0;
     if (has_before) {
         scale(a->value_width, sum, out);
     } else {
@@ -88,7 +90,8 @@ const char *attend_chosen(struct cpu_device *device, const struct attend *a)
     return NULL;
 }
 
-// As in attention_backward.c: d_score = p (d . v - d . out) scale.
+// As in attention_backward.c: d_score = p (d . v - d . out) scale, and of a sink, whose value is
+// zero, -p (d . out).
 static void row_backward(const struct attend *a, const struct head *head, int64_t query)
 {
     const struct kernel_call *call = a->call;
@@ -100,6 +103,10 @@ static void row_backward(const struct attend *a, const struct head *head, int64_
     const REAL *q = head->q + query * a->q_stride;
     REAL mean = dot(a->value_width, d, out + query * a->out_stride);
     int64_t row = head->batch * a->queries + query, keys = head->batch * a->keys;
+    bool has_sink = a->sink && call->output_count > 3 && !call->merges;
+    if (has_sink)
+        ((REAL *)call->outputs[3].data)[head->head] -=
+            real_exp(a->sink[head->head] - lse[query * a->heads]) * mean;
     REAL *of_q = (REAL *)d_q->data + row * array_stride(d_q, 1) + head->head * a->width;
     for (int64_t i = seen.first; i < seen.end; i++) {
         int64_t key = key_of(a, &seen, i);

@@ -184,7 +184,6 @@ static int fused(struct layers *layers, struct heads heads, int64_t window)
     op.inputs[2] = heads.value;
     if (sinks >= 0) op.inputs[op.input_count++] = sinks;
     if (heads.chosen) {
-        assert(sinks < 0);
         op.inputs[op.input_count++] = *heads.chosen;
         op.top_k = (int)d->indexer.top_k;
     }

@@ -16,9 +16,11 @@ static struct layers start(struct arena *arena, const struct decoder *decoder,
 
 static int block_input(struct layers *layers, const char *name)
 {
+    const struct decoder *d = layers->decoder;
     struct block *block = layers->builder.block;
-    int input = builder_tensor(&layers->builder, name, TENSOR_ACTIVATION, ELEMENT_COMPUTE,
-                               layers_tokens(DIM_HIDDEN, layers->decoder->hidden));
+    struct shape shape =
+        d->hyper.count > 0 ? layers_stream_shape(layers) : layers_tokens(DIM_HIDDEN, d->hidden);
+    int input = builder_tensor(&layers->builder, name, TENSOR_ACTIVATION, ELEMENT_COMPUTE, shape);
     block->inputs[block->input_count++] = input;
     return input;
 }
@@ -122,6 +124,7 @@ static int embed(struct layers *layers, const char *ids_name)
 static struct block embedding_block(struct layers layers)
 {
     int x = embed(&layers, "token_ids");
+    if (layers.decoder->hyper.count > 0) x = layers_spread(&layers, x);
     finish(&layers, x);
     if (layers.decoder->altup.stream_count > 0) layers.streams = layers_streams(&layers, x);
     layers_give(&layers, handed_on(layers.whole, -1));
@@ -286,6 +289,7 @@ static int any_layer(struct layers *layers, int x, int memory, int64_t window)
 {
     if (layers->parts != LAYER_PARTS_COMMON) return mixed_layer(layers, x, window);
     if (layers->decoder->altup.stream_count > 0) return layers_alternating(layers, x, window);
+    if (layers->decoder->hyper.count > 0) return layers_streamed(layers, x, window);
     enum norm_place place = layers->decoder->norm_place;
     bool is_parallel = place == NORM_PARALLEL || place == NORM_SHARED;
     if (!is_parallel) return sequential_layer(layers, x, memory, window);
@@ -346,6 +350,7 @@ static struct block head_block(struct layers layers)
     int picture = d->contrast.width > 0 ? picture_input(&layers, "head.vision") : -1;
     layers_take(&layers, handed_on(d, d->layer_count - 1));
     if (d->altup.stream_count > 0) x = layers_join_streams(&layers, x, layers.streams);
+    if (d->hyper.count > 0) x = layers_gather_streams(&layers, x);
     if (!d->no_final_norm) x = layers_norm(&layers, "head.norm", x, d->norm);
     if (picture >= 0) return finish(&layers, layers_contrast(&layers, x, picture));
     x = layers_dropout(&layers, "head.dropout", x, d->final_dropout);

@@ -29,6 +29,7 @@ struct experts {
     bool route_bias;       // the router has a trained bias (gpt-oss)
     bool choice_bias;      // a bias that balances loads, for the choice alone (deepseek_v3)
     bool expert_bias;      // products inside experts have biases (gpt-oss)
+    double clamp;          // of what the gates and ups of experts make; 0 = none (hy_v4)
     bool result_norm;      // what experts and shared ones make together is normed (axk1)
     bool is_beside_mlp;    // they are added to the mlp, read the residual by norms of their own,
                            // and what one makes is multiplied with a number of its own (gemma4)
@@ -47,6 +48,8 @@ struct indexer {
     int64_t head_count, head_dim, top_k;
     const bool *is_shared;  // by layer: it attends to the keys that were chosen in front of it, and
                             // has none; NULL = none does
+    bool is_rotated_behind;  // the last of its dims are rotated, not the first (hy_v4)
+    double norm_epsilon;     // of its keys; 0 = 1e-6
 };
 
 // A picture in place of tokens: a place for each of its patches, and one in front of them for the
@@ -161,6 +164,14 @@ struct alternating {
     double sparse_deviations;
 };
 
+// A token has several states in place of one, its streams; parts read a mixture of them, and what
+// they make is added to each by a factor: models/families/streams.c; count 0 = one state.
+struct hyper {
+    int64_t count;
+    double magnitude;  // of the factors, which a sigmoid makes
+    double epsilon;    // above what sigmoids make
+};
+
 struct decoder {
     const char *model_type;
     int64_t vocab, hidden, layer_count, head_count, kv_head_count, head_dim, ffn;
@@ -226,6 +237,7 @@ struct decoder {
     int64_t per_layer_width;  // of a table of tokens that each layer has; 0 = none
     int64_t per_layer_vocab;  // its rows; 0 = vocab
     struct alternating altup;
+    struct hyper hyper;
 
     struct experts experts;
     struct latent latent;

@@ -69,6 +69,16 @@ static int move(struct layers *layers, const char *name, enum op_kind kind, int 
     return output;
 }
 
+static int activate(struct layers *layers, int gate, int up)
+{
+    static const char NAME[] = "experts.activation";
+    double clamp = layers->decoder->experts.clamp;
+    if (clamp <= 0) return layers_activate(layers, NAME, gate, up);
+    int output = layers_gate(layers, NAME, gate, up, FUNCTION_CLAMPED_SILU, clamp);
+    layers_set_class(layers, OP_CLASS_ACTIVATION);
+    return output;
+}
+
 static int experts_mlp(struct layers *layers, int rows)
 {
     const struct decoder *d = layers->decoder;
@@ -89,8 +99,7 @@ static int experts_mlp(struct layers *layers, int rows)
                               .bias = experts->expert_bias};
     int gated = d->gated ? layers_project(layers, rows, gate) : -1;
     int raised = layers_project(layers, rows, up);
-    int active = layers_activate(layers, "experts.activation", gated, raised);
-    return layers_project(layers, active, down);
+    return layers_project(layers, activate(layers, gated, raised), down);
 }
 
 // What every token passes through, beside its chosen experts.

@@ -2,13 +2,15 @@
 
 #include <string.h>
 
-// DeepSeek-V3.2 and GLM-5: each query attends to keys that an indexer chooses. From GLM-5.2 on
+// DeepSeek-V3.2, GLM-5 and Hy4: each query attends to keys that an indexer chooses. From GLM-5.2 on
 // layers share what one in front of them chose (IndexCache, arXiv 2603.12201): they are listed, or
 // written as letters, or all are but each `index_topk_freq`th, counted from a number of layers on.
 struct indexed {
     int64_t index_n_heads, index_head_dim, index_topk;
     int64_t index_topk_freq, index_skip_topk_offset;
     bool may_share;
+    bool
+        has_types;  // indexer_types alone says which share; each fourth does not where it is absent
 };
 
 static const struct json_field INDEXED_FIELDS[] = {
@@ -19,6 +21,20 @@ static const struct json_field INDEXED_FIELDS[] = {
     {JSON_OPT_I64(struct indexed, index_skip_topk_offset, 0, LAYERS_MAX)},
     {JSON_OPT_ANY("indexer_types")},
     {JSON_OPT_ANY("index_topk_pattern")},
+    {0},
+};
+
+// What hy_v4 (Hy4) heeds beside them: streams, and limits of what gates of experts see.
+struct streamed {
+    int64_t hc_mult;
+    double hc_magnitude, hc_eps, swiglu_limit;
+};
+
+static const struct json_field STREAMED_FIELDS[] = {
+    {JSON_OPT_I64(struct streamed, hc_mult, 1, HEADS_MAX)},
+    {JSON_OPT_F64(struct streamed, hc_magnitude, 1e-6, 1e6)},
+    {JSON_OPT_F64(struct streamed, hc_eps, 0, 1)},
+    {JSON_OPT_F64(struct streamed, swiglu_limit, 1e-6, 1e6)},
     {0},
 };
 
@@ -49,7 +65,8 @@ static void read_letters(const struct json *pattern, bool *is_shared, int64_t co
 static const char *read_shared(struct family_reader *reader, const struct indexed *indexed,
                                bool *is_shared, int64_t count)
 {
-    const char *key = is_given(reader, TYPES) ? TYPES : PATTERN;
+    bool is_listed = is_given(reader, TYPES) || indexed->has_types;
+    const char *key = is_listed ? TYPES : PATTERN;
     if (is_given(reader, key)) {
         struct json value = json_get(reader->object, key, reader->err);
         if (key == PATTERN && json_is_text(&value)) {
@@ -62,12 +79,16 @@ static const char *read_shared(struct family_reader *reader, const struct indexe
         return key;
     }
     int64_t period = indexed->index_topk_freq, offset = indexed->index_skip_topk_offset;
-    if (indexed->may_share && !json_has(reader->object, PERIOD))
+    if (indexed->has_types) {
+        family_taken(reader, TYPES, "by rule (the first full, and each fourth from the second on)");
+    } else if (indexed->may_share && !json_has(reader->object, PERIOD)) {
         family_taken(reader, "indexer_types, index_topk_pattern or index_topk_freq", "1");
-    if (period > 1 && !json_has(reader->object, OFFSET)) family_taken(reader, OFFSET, "2");
+    }
+    if (period > 1 && !indexed->has_types && !json_has(reader->object, OFFSET))
+        family_taken(reader, OFFSET, "2");
     for (int64_t i = offset; i < count && period > 1; i++)
         is_shared[i] = (i - offset + 1) % period != 0;
-    return PERIOD;
+    return indexed->has_types ? TYPES : PERIOD;
 }
 
 static const bool *shared_layers(struct family_reader *reader, const struct indexed *indexed,
@@ -99,47 +120,82 @@ static void check_indexer(struct family_reader *reader, const struct deepseek *r
         family_fail(reader, "attention_dropout", "chosen keys are not dropped from");
 }
 
-static const void *read_indexed(struct family_reader *reader, const char *model_type,
-                                struct deepseek record, struct indexed indexed)
+#define DEFAULTS                                                                              \
+    .moe_layer_freq = 1, .n_shared_experts = 1, .hidden_act = "silu", .norm_topk_prob = true, \
+    .rope_theta = 10000
+
+// `own` is what one generation heeds of the common keys and the others do not.
+static struct decoder read_indexed(struct family_reader *reader, const char *model_type,
+                                   struct deepseek record, struct indexed indexed, const char *own)
 {
-    family_read(reader, INDEXED_FIELDS, &indexed);
+    struct indexed found = indexed;
+    family_read(reader, INDEXED_FIELDS, &found);
+    indexed.index_n_heads = found.index_n_heads;
+    indexed.index_head_dim = found.index_head_dim;
+    indexed.index_topk = found.index_topk;
+    if (!indexed.has_types) indexed = found;
     family_absent(reader, INDEXED_FIELDS, &indexed,
                   &(struct family_keys){.optional = "index_n_heads index_head_dim index_topk"});
-    record.moe_layer_freq = record.n_shared_experts = 1;
-    record.hidden_act = "silu";
-    record.norm_topk_prob = true;
-    record.first_k_dense_replace = 3;
-    record.routed_scaling_factor = 2.5;
-    record.rope_theta = 10000;
-    struct decoder decoder =
-        deepseek_decoder(reader, model_type, &record, "num_nextn_predict_layers");
+    struct decoder decoder = deepseek_decoder(reader, model_type, &record, own);
     check_indexer(reader, &record, &indexed);
     decoder.mlp_bias = false;
     decoder.experts.route =
         record.norm_topk_prob ? FUNCTION_ROUTE_SIGMOID_TOP_K : FUNCTION_ROUTE_SIGMOID;
     decoder.experts.choice_bias = decoder.experts.count > 0;
-    decoder.indexer =
-        (struct indexer){indexed.index_n_heads, indexed.index_head_dim, indexed.index_topk,
-                         shared_layers(reader, &indexed, decoder.layer_count)};
-    return family_decoder(reader, &decoder);
+    decoder.indexer = (struct indexer){indexed.index_n_heads,
+                                       indexed.index_head_dim,
+                                       indexed.index_topk,
+                                       shared_layers(reader, &indexed, decoder.layer_count),
+                                       false,
+                                       0};
+    return decoder;
 }
+
+static const char PREDICTED[] = "num_nextn_predict_layers";
 
 static const void *read_v32(struct family_reader *reader)
 {
     const struct deepseek record = {
-        .n_group = 8, .topk_group = 4, .rms_norm_eps = 1e-6, .max_position_embeddings = 163840};
-    return read_indexed(reader, "deepseek_v32", record,
-                        (struct indexed){64, 128, 2048, 1, 2, false});
+        DEFAULTS,        .first_k_dense_replace = 3, .routed_scaling_factor = 2.5,     .n_group = 8,
+        .topk_group = 4, .rms_norm_eps = 1e-6,       .max_position_embeddings = 163840};
+    const struct indexed indexed = {64, 128, 2048, 1, 2, false, false};
+    struct decoder decoder = read_indexed(reader, "deepseek_v32", record, indexed, PREDICTED);
+    return family_decoder(reader, &decoder);
 }
 
 static const void *read_glm_dsa(struct family_reader *reader)
 {
     const struct deepseek record = {
-        .n_group = 1, .topk_group = 1, .rms_norm_eps = 1e-5, .max_position_embeddings = 202752};
-    return read_indexed(reader, "glm_moe_dsa", record, (struct indexed){32, 128, 2048, 1, 2, true});
+        DEFAULTS,        .first_k_dense_replace = 3, .routed_scaling_factor = 2.5,     .n_group = 1,
+        .topk_group = 1, .rms_norm_eps = 1e-5,       .max_position_embeddings = 202752};
+    const struct indexed indexed = {32, 128, 2048, 1, 2, true, false};
+    struct decoder decoder = read_indexed(reader, "glm_moe_dsa", record, indexed, PREDICTED);
+    return family_decoder(reader, &decoder);
+}
+
+// Its prediction modules are not read, whatever its file says; it warns.
+static const void *read_hy_v4(struct family_reader *reader)
+{
+    const struct deepseek record = {
+        DEFAULTS,        .has_types = true,    .routed_scaling_factor = 2.827,   .n_group = 1,
+        .topk_group = 1, .rms_norm_eps = 1e-5, .max_position_embeddings = 262144};
+    const struct indexed indexed = {16, 128, 2048, 4, 2, true, true};
+    struct streamed streamed = {4, 2, 1e-6, 10};
+    struct decoder decoder = read_indexed(reader, "hy_v4", record, indexed, NULL);
+    family_read(reader, STREAMED_FIELDS, &streamed);
+    family_absent(reader, STREAMED_FIELDS, &streamed,
+                  &(struct family_keys){.optional = "hc_mult hc_magnitude hc_eps swiglu_limit"});
+    decoder.mtp_count = 0;
+    decoder.indexer.is_rotated_behind = true;
+    decoder.indexer.norm_epsilon = decoder.norm_epsilon;
+    decoder.attention_gate = decoder.attention_sink = true;
+    decoder.experts.clamp = decoder.experts.count > 0 ? streamed.swiglu_limit : 0;
+    decoder.hyper = (struct hyper){streamed.hc_mult, streamed.hc_magnitude, streamed.hc_eps};
+    return family_decoder(reader, &decoder);
 }
 
 const struct model_family FAMILY_DEEPSEEK_V32 = {"deepseek_v32", read_v32, decoder_graph,
                                                  "DeepseekV32Config"};
 const struct model_family FAMILY_GLM_MOE_DSA = {"glm_moe_dsa", read_glm_dsa, decoder_graph,
                                                 "GlmMoeDsaConfig"};
+const struct model_family FAMILY_HY_V4 = {"hy_v4", read_hy_v4, decoder_graph, "HYV4Config"};

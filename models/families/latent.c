@@ -21,12 +21,14 @@ static int lower(struct layers *layers, int input, const char *name, enum dim di
 }
 
 // Their norms have the epsilon of their class, whatever rms_norm_eps says.
-static int norm_low(struct layers *layers, const char *name, enum function function, int input)
+static const double EPSILON = 1e-6;
+
+static int norm_low(struct layers *layers, const char *name, enum function function, int input,
+                    double epsilon)
 {
-    static const double EPSILON = 1e-6;
     int output = layers_norm(layers, name, input, function);
     struct block *block = layers->builder.block;
-    block->ops[block->op_count - 1].scalar = EPSILON;
+    block->ops[block->op_count - 1].scalar = epsilon;
     return output;
 }
 
@@ -76,7 +78,7 @@ static int make_queries(struct layers *layers, int input, int *low)
         return rotate(layers, "attention.q_rope", query, latent->nope_dim);
     }
     *low = lower(layers, input, "attention.q_a", DIM_RANK, latent->q_rank);
-    *low = norm_low(layers, "attention.q_a_norm", FUNCTION_RMS_NORM, *low);
+    *low = norm_low(layers, "attention.q_a_norm", FUNCTION_RMS_NORM, *low, EPSILON);
     int first_op = layers->builder.block->op_count;
     int query = raise(layers, *low, "attention.q_b", width, 0);
     query = rotate(layers, "attention.q_rope", query, latent->nope_dim);
@@ -86,7 +88,7 @@ static int make_queries(struct layers *layers, int input, int *low)
 
 // Which keys each query attends to (models/op_choose.h): by heads of queries that are raised from
 // the same low rank, one head of keys, and a weight of each head. They are rotated in front, where
-// those of attention are behind.
+// those of attention are behind, but for hy_v4's.
 static int choose(struct layers *layers, int input, int low)
 {
     const struct indexer *indexer = &layers->decoder->indexer;
@@ -103,10 +105,13 @@ static int choose(struct layers *layers, int input, int low)
     struct projection w = {.name = "indexer.w",
                            .weight = SHAPE({DIM_HIDDEN, layers->decoder->hidden}, head),
                            .output = layers_tokens(DIM_INDEX_HEAD, indexer->head_count)};
-    int query = rotate(layers, "indexer.q_rope", layers_project(layers, low, q), 0);
+    int64_t first =
+        indexer->is_rotated_behind ? indexer->head_dim - layers->decoder->latent.rope_dim : 0;
+    double epsilon = indexer->norm_epsilon > 0 ? indexer->norm_epsilon : EPSILON;
+    int query = rotate(layers, "indexer.q_rope", layers_project(layers, low, q), first);
     int key = layers_project(layers, input, k);
-    key = norm_low(layers, "indexer.k_norm", FUNCTION_LAYER_NORM, key);
-    key = rotate(layers, "indexer.k_rope", key, 0);
+    key = norm_low(layers, "indexer.k_norm", FUNCTION_LAYER_NORM, key, epsilon);
+    key = rotate(layers, "indexer.k_rope", key, first);
     int weights = layers_project(layers, input, w);
     int chosen = builder_tensor(&layers->builder, "attention.chosen", TENSOR_ACTIVATION,
                                 ELEMENT_FP32, layers_tokens(DIM_CHOSEN, indexer->top_k));
@@ -139,7 +144,7 @@ int layers_latent_attention(struct layers *layers, int input, int64_t window)
     struct heads heads = {.query = make_queries(layers, input, &queries)};
     int low = lower(layers, input, "attention.kv_a", DIM_RANK, latent->kv_rank);
     int shared = lower(layers, input, "attention.k_shared", DIM_HEAD_DIM, latent->rope_dim);
-    low = norm_low(layers, "attention.kv_a_norm", FUNCTION_RMS_NORM, low);
+    low = norm_low(layers, "attention.kv_a_norm", FUNCTION_RMS_NORM, low, EPSILON);
     int first_op = layers->builder.block->op_count;
     int key = raise(layers, low, "attention.k_b", nope, MERGE_UP);
     heads.value = raise(layers, low, "attention.v_b", value, MERGE_UP);
@@ -150,5 +155,8 @@ int layers_latent_attention(struct layers *layers, int input, int64_t window)
         if (!layers->takes_chosen) layers->chosen = choose(layers, input, queries);
         heads.chosen = &layers->chosen;
     }
+    if (!layers->decoder->attention_gate) return layers_attend(layers, heads, window);
+    int gate = raise(layers, input, "attention.gate", value, 0);
+    heads.gate = &gate;
     return layers_attend(layers, heads, window);
 }

@@ -126,6 +126,12 @@ int layers_alternating(struct layers *layers, int x, int64_t window);
 int layers_streams(struct layers *layers, int x);
 int layers_join_streams(struct layers *layers, int x, int streams);
 int layers_most_active(struct layers *layers, int gate);
+// models/families/streams.c: a layer between streams, (batch, seq, stream, hidden); what these are
+// behind the embedding, and what the head reads of them.
+struct shape layers_stream_shape(const struct layers *layers);
+int layers_streamed(struct layers *layers, int x, int64_t window);
+int layers_spread(struct layers *layers, int x);
+int layers_gather_streams(struct layers *layers, int x);
 // models/families/experts.c: router, dispatch, experts, combine, and the shared ones beside them.
 int layers_experts(struct layers *layers, int input);
 // The mlp of the normed input and experts of what was normed, added.

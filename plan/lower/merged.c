@@ -121,11 +121,14 @@ static bool collect(struct sharing *sharing, int index)
            sort_by_parameter(sharing, sharing->ops, sharing->parameters, sharing->count);
 }
 
-// Back ends run these on arrays whose rows lie apart.
+// Back ends run these on arrays whose rows lie apart, but for a gate that has no rows of its own.
 static bool may_see(const struct grouping *grouping, int index)
 {
     if (!group_is_plain(grouping, index)) return false;
-    switch (group_at(grouping, index)->kind) {
+    const struct instr *instr = group_at(grouping, index);
+    const struct op *op = &grouping->program->block->ops[instr->op];
+    if (op->function == FUNCTION_MODULATE) return false;
+    switch (instr->kind) {
     case OP_CONTRACT:
     case OP_ADD:
     case OP_ELEMENTWISE:

@@ -30,6 +30,9 @@ static const char *const MODELS[] = {
     "{\"model_type\": \"glm_moe_dsa\", " INDEXED "2" LAYERS(2) ", \"num_nextn_predict_layers\": 1}",
     "{\"model_type\": \"glm_moe_dsa\", " INDEXED "2" LAYERS(4) ", \"index_topk_freq\": 3}",
     "{\"model_type\": \"glm_moe_dsa\", " INDEXED "3" LAYERS(3) ", \"index_topk_pattern\": \"FSF\"}",
+    "{\"model_type\": \"hy_v4\", " INDEXED
+    "3" LAYERS(3) ", \"hc_mult\": 3, \"swiglu_limit\": 0.01, "
+                  "\"hc_magnitude\": 1.5, \"hc_eps\": 0.01}",
     "{\"model_type\": \"deepseek_v32\", " INDEXED "20" LAYERS(2) "}",
 };
 enum { MODEL_COUNT = sizeof MODELS / sizeof *MODELS };

@@ -81,7 +81,7 @@ static void absent_and_odd_keys_give_the_parameters_that_transformers_counts(voi
     (void)state;
     int checked =
         check_counts("tests/data/param_counts_variants.tsv", "tests/data/config_variants");
-    assert_true(checked >= 1015);
+    assert_true(checked >= 1018);
 }
 
 // Mamba2 by default, as transformers wrote it: Infinity, which is no JSON, and as a word in a text.
@@ -143,7 +143,7 @@ static const struct {
      "deberta*, deepseek*, deit, dinov*, distilbert, dots1, electra, emu3_text_model, ernie*, "
      "esm, eurobert, evoformer, exaone*, falcon*, flaubert, flex_olmo, gemma*, glm*, gpt*, "
      "gptj, granite*, granitemoe*, granitemoehybrid, granitemoeshared, grok*, gte, helium, "
-     "hunyuan*, hy_v3, hyperclovax, ibert, internlm*, iquestcoder, jais2, jamba, "
+     "hunyuan*, hy*, hyperclovax, ibert, internlm*, iquestcoder, jais2, jamba, "
      "jina_embeddings_v3, kimi*, lfm*, llama*, m2m_100, mamba*, marian, mbart, mellum, "
      "megatron-bert, mimo_v2_flash, minicpm3, minimax*, ministral*, mistral*, mixtral, "
      "modernbert*, mpnet, mpt, mt5, mvp, nanochat, nemotron*, nllb-moe, nomic_bert, olmo*, "
