@@ -123,8 +123,13 @@ static bool judge(struct arena *arena, const struct evaluation_request *question
                   struct export_request *request, struct settings *settings,
                   struct refusals *refusals, struct err *err)
 {
-    const struct facts_request asked = {question->model, question->stack, &question->workload,
-                                        &question->parallel};
+    const struct facts_request asked = {
+        .model = question->model,
+        .stack = question->stack,
+        .workload = &question->workload,
+        .parallel = &question->parallel,
+        .narrow_gradients = question->stack->gradient_bytes < request->stack->gradient_bytes,
+    };
     request->settings = settings;
     return target_judge(arena, request->target, &asked, &request->facts, settings, refusals, err);
 }
@@ -144,6 +149,7 @@ static bool settle(struct arena *arena, const struct arguments *arguments,
         refusals.items[refusals.count++] =
             (struct refusal){"such plans", arena_print(arena, "(%s)", why)};
     if (refusals.count > 0) {
+        question->stack = request->stack;
         if (!find_nearest(arena, request->target, question, answer, err)) return false;
         if (!arguments->nearest || !answer->best) {
             if (!price(arena, own, evaluation, err)) return false;
@@ -167,6 +173,19 @@ static const struct stack *stack_of(struct arena *arena, const struct exchange_t
     return stack_for_model(arena, stack, model_graph(arena, model, &options)->expert_count > 0);
 }
 
+// A build of the same software that keeps and reduces gradients in 16 bits is told so where the
+// target can be: nothing else of a build is.
+static const struct stack *with_gradients_of(struct arena *arena, const struct stack *stack,
+                                             const struct stack *own)
+{
+    bool is_same = strcmp(stack->name, own->name) == 0;
+    if (!is_same || own->gradient_bytes >= stack->gradient_bytes) return stack;
+    struct stack *copy = stack_copy(arena, stack);
+    copy->gradient_bytes = own->gradient_bytes;
+    copy->reduce_bytes = own->reduce_bytes;
+    return copy;
+}
+
 static int run(struct arena *arena, const struct arguments *arguments, struct err *err)
 {
     struct evaluation_request own = {0};
@@ -180,8 +199,9 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
     if (!plan_question(arena, arguments->plan, NULL, &own, err)) return exit_status(err);
     struct evaluation_request question = own;
     request.question = &question;
-    question.stack = stack_of(arena, request.target, question.model, err);
-    if (!question.stack) return exit_status(err);
+    request.stack = stack_of(arena, request.target, question.model, err);
+    if (!request.stack) return exit_status(err);
+    question.stack = with_gradients_of(arena, request.stack, own.stack);
     const char *why = NULL;
     if (!target_runs_on(arena, request.target, question.stack, question.cluster, &why)) {
         console_printf(stderr, "meshwright export: %s\n", why);

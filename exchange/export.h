@@ -12,7 +12,9 @@ enum { EXPORT_FILE_MAX = 8 };
 struct export_request {
     const struct exchange_target *target;
     const struct launcher *launcher;
-    const struct evaluation_request *question;  // the plan, with the target's stack
+    const struct stack *stack;                  // the target's, as it runs the model
+    const struct evaluation_request *question;  // the plan, with that stack or one whose gradients
+                                                // are narrower
     const struct evaluation *evaluation;
     const struct facts *facts;
     const struct settings *settings;

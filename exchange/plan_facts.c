@@ -194,6 +194,7 @@ struct facts *facts_make(struct arena *arena, const struct facts_request *reques
         facts_put(facts, "passes", pass_text(arena, parallel->passes));
     put_order(facts, parallel);
     facts_put(facts, "layouts", number(arena, parallel->layout_count));
+    facts_put(facts, "gradients", request->narrow_gradients ? "16" : "32");
     put_workload(facts, request->workload);
     if (!model_facts_put(facts, request->model, graph, err)) return NULL;
     cover_sequence(facts, request->workload->seq_len);

@@ -217,7 +217,7 @@ static void what_is_searched_for_a_program_it_can_run(void **state)
             if (result.best_count == 0) print_message("# %s: %s\n", TARGETS[j]->name, MODELS[i]);
             if (result.best_count == 0) continue;
             const struct facts_request asked = {request.model, request.stack, &request.workload,
-                                                &result.best[0].parallel};
+                                                &result.best[0].parallel, false};
             const struct facts *facts;
             struct settings settings;
             struct refusals refusals;

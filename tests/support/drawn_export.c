@@ -65,7 +65,7 @@ bool drawn_export(struct arena *arena, struct draw *draw, const struct exchange_
     exported->parallel.passes = stack->passes;
     exported->workload = question->request.workload;
     const struct facts_request asked = {question->request.model, stack, &exported->workload,
-                                        &exported->parallel};
+                                        &exported->parallel, false};
     for (int i = 0; i < TRIES && refusals.count > 0; i++) {
         bool done = target_judge(arena, target, &asked, &exported->facts, &exported->settings,
                                  &refusals, &err);
