@@ -12,8 +12,8 @@ static const struct op *op_of(const struct block *block, const struct instr *ins
 bool convolution_unfolds(const struct stack *stack, const struct block *block,
                          const struct instr *instr)
 {
-    if (!stack_is_own_gpu(stack) || instr->collective != COLLECTIVE_NONE ||
-        instr->kind != OP_PRODUCT)
+    if (instr->collective != COLLECTIVE_NONE || instr->kind != OP_PRODUCT ||
+        !stack_is_own_gpu(stack))
         return false;
     const struct op_work *work = &op_of(block, instr)->work;
     bool is_turned = work->type == IMPORTED_CONV_TURNED;

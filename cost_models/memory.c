@@ -1,24 +1,21 @@
 #include "cost_models/memory.h"
-#include "cost_models/attention_unfused.h"
-#include "cost_models/chunked.h"
-#include "cost_models/convolution.h"
-#include "cost_models/linear_loss.h"
 #include "cost_models/parameters.h"
-#include "cost_models/walked.h"
 #include "plan/passes.h"
 
 #include <assert.h>
 #include <math.h>
+#include <stddef.h>
+#include <string.h>
 
 enum { SHAPE_MAX = 64 };
 
 // The distinct shapes of a stage's weights.
 struct shapes {
+    int count;
     struct {
         enum dim last;
         int64_t elements;
     } list[SHAPE_MAX];
-    int count;
 };
 
 // What one stage holds while its worst micro-batch runs.
@@ -31,14 +28,19 @@ struct holding {
     double head_transient_bytes;   // of the head, logits apart
     double logits_bytes;           // of all micro-batches
     double loss_bytes;             // of them, what is gone when the layers run backward
-    struct shapes shapes;
-    double gathered_bytes;   // of the widest block's weights, those that are stored in shards
-    double scattered_bytes;  // and of its gradients
-    double kernel_bytes;     // of scores and matrices between products, that the stack keeps
-    double boundary_bytes;   // what a neighbouring stage sends
-    double moved_bytes;      // saved ones that are elsewhere, of all micro-batches in flight
-    double transit_bytes;    // of the largest layer that anything is moved of
+    double gathered_bytes;         // of the widest block's weights, those that are stored in shards
+    double scattered_bytes;        // and of its gradients
+    double kernel_bytes;           // of scores and matrices between products, that the stack keeps
+    double boundary_bytes;         // what a neighbouring stage sends
+    double moved_bytes;            // saved ones that are elsewhere, of all micro-batches in flight
+    double transit_bytes;          // of the largest layer that anything is moved of
+    struct shapes shapes;          // last: most of the list is never used
 };
+
+static void start(struct holding *holding)
+{
+    memset(holding, 0, offsetof(struct holding, shapes.list));
+}
 
 static double larger(double a, double b)
 {
@@ -176,11 +178,7 @@ static void hold_block(const struct program *program, const struct stack *stack,
     enum precision precision = program->workload.precision;
     hold_shards(program, block, parameter_weight_bytes(precision), holding);
     holding->boundary_bytes = larger(holding->boundary_bytes, (double)block->output_bytes);
-    double scores = score_bytes(stack, precision, block);
-    double kernel_bytes = larger(scores, convolution_bytes(stack, precision, block));
-    kernel_bytes = larger(kernel_bytes, linear_loss_bytes(precision, block));
-    kernel_bytes = larger(kernel_bytes, walked_bytes(stack, block));
-    kernel_bytes = larger(kernel_bytes, chunked_bytes(stack, precision, block));
+    double kernel_bytes = memory_kernel_bytes(stack, precision, block);
     holding->kernel_bytes = larger(holding->kernel_bytes, kernel_bytes);
     if (block->block->role == BLOCK_HEAD) {
         assert(use->count == 1);
@@ -291,14 +289,14 @@ static void add_heaviest(const struct program *program, const struct chunk_bytes
     holding->transit_bytes = worst_transit;
 }
 
-static struct holding holding_of(const struct program *program, const struct stack *stack,
-                                 int stage)
+static void hold_stage(const struct program *program, const struct stack *stack, int stage,
+                       struct holding *holding)
 {
     int chunk_count = program->shape.chunk_count;
     const int *classes = &program->class_of[stage * chunk_count];
     struct chunk_bytes bytes[CHUNKS];
     assert(chunk_count <= UINT8_MAX);
-    struct holding holding = {0};
+    start(holding);
     struct parameter_sums sums = {0};
     double gradients = 0, linear = 0;
     for (int i = 0; i < chunk_count; i++) {
@@ -308,24 +306,23 @@ static struct holding holding_of(const struct program *program, const struct sta
         bool repeats = i > 0 && classes[i] == classes[i - 1] && !chunk->last;
         if (repeats) {
             bytes[i] = bytes[i - 1];
-            holding.linear_elements += linear;
+            holding->linear_elements += linear;
         } else {
-            double before = holding.linear_elements;
+            double before = holding->linear_elements;
             sums = parameter_sums(program, chunk);
             gradients = parameter_gradients(program, stack, chunk, &sums);
             bytes[i] = (struct chunk_bytes){0};
             for (int u = 0; u < chunk->use_count; u++)
-                hold_block(program, stack, &chunk->uses[u], &bytes[i], &holding);
-            linear = holding.linear_elements - before;
+                hold_block(program, stack, &chunk->uses[u], &bytes[i], holding);
+            linear = holding->linear_elements - before;
         }
         for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
-            holding.sums.elements[kind] += sums.elements[kind];
-            holding.sums.away_elements[kind] += sums.away_elements[kind];
+            holding->sums.elements[kind] += sums.elements[kind];
+            holding->sums.away_elements[kind] += sums.away_elements[kind];
         }
-        holding.gradient_elements += gradients;
+        holding->gradient_elements += gradients;
     }
-    add_heaviest(program, bytes, stage, &holding);
-    return holding;
+    add_heaviest(program, bytes, stage, holding);
 }
 
 void memory_of_chunks(const struct program *whole, const struct stack *stack, int stage,
@@ -337,7 +334,8 @@ void memory_of_chunks(const struct program *whole, const struct stack *stack, in
         int class = program->class_of[stage * program->shape.chunk_count + i];
         const struct program_chunk *chunk = &program->chunks[class];
         struct chunk_bytes bytes = {0};
-        struct holding holding = {0};
+        struct holding holding;
+        start(&holding);
         for (int u = 0; u < chunk->use_count; u++)
             hold_block(program, stack, &chunk->uses[u], &bytes, &holding);
         in_flight[i] =
@@ -463,7 +461,8 @@ struct memory_parts memory_of_stage(const struct program *whole, const struct st
     struct program room;
     const struct program *program = program_at(whole, stage, &room);
     enum precision precision = program->workload.precision;
-    struct holding holding = holding_of(program, stack, stage);
+    struct holding holding;
+    hold_stage(program, stack, stage, &holding);
     double transient =
         larger(holding.layer_transient_bytes - holding.loss_bytes, holding.head_transient_bytes);
     struct memory_parts parts = {

@@ -47,6 +47,12 @@ struct memory_logits {
     double made_bytes;  // and what is kept of them in another layout, as the product made them
 };
 struct memory_logits memory_logits_of(const struct block_program *block);
+// Scores and matrices that kernels of the stack keep between products, at most; and the same
+// written down in the block, of one that is asked for them often and then needs no instructions.
+double memory_kernel_bytes(const struct stack *stack, enum precision precision,
+                           const struct block_program *block);
+void memory_note_kernels(const struct stack *stack, enum precision precision,
+                         struct block_program *block);
 // Of the gradients that go to a host together.
 double memory_bucket_bytes(const struct program *program, const struct stack *stack);
 // Fills the moments of a stage at which it can hold most, room for SCHEDULE_IN_FLIGHT_MAX of them;

@@ -1,5 +1,13 @@
 #include "cost_models/memory.h"
 
+#include "cost_models/attention_unfused.h"
+#include "cost_models/chunked.h"
+#include "cost_models/convolution.h"
+#include "cost_models/linear_loss.h"
+#include "cost_models/walked.h"
+
+#include <math.h>
+
 // What a block keeps of one micro-batch from forward to backward, and what goes together.
 
 // Transformer Engine keeps the operand of a narrow weight gradient as that reads it, and beside it
@@ -56,6 +64,24 @@ double memory_class_bytes(const struct stack *stack, enum precision precision,
     }
     if (bytes == 0) return 0;
     return saved_bytes(stack, precision, block) * (double)bytes / (double)block->saved_bytes;
+}
+
+double memory_kernel_bytes(const struct stack *stack, enum precision precision,
+                           const struct block_program *block)
+{
+    if (block->knows_kernels) return block->kernel_bytes;
+    double bytes = score_bytes(stack, precision, block);
+    bytes = fmax(bytes, convolution_bytes(stack, precision, block));
+    bytes = fmax(bytes, linear_loss_bytes(precision, block));
+    bytes = fmax(bytes, walked_bytes(stack, block));
+    return fmax(bytes, chunked_bytes(stack, precision, block));
+}
+
+void memory_note_kernels(const struct stack *stack, enum precision precision,
+                         struct block_program *block)
+{
+    block->kernel_bytes = memory_kernel_bytes(stack, precision, block);
+    block->knows_kernels = true;
 }
 
 double memory_bucket_bytes(const struct program *program, const struct stack *stack)

@@ -2,7 +2,6 @@
 #include "core/hash.h"
 
 #include <assert.h>
-#include <stdint.h>
 #include <string.h>
 
 // Words, with a half one at the end.
@@ -22,15 +21,15 @@ static uint64_t hash_of(const void *key, size_t bytes)
     return hash;
 }
 
-// The slot of the key, or the empty one where it would go.
-static void **slot_of(const struct index *index, const void *key)
+// The slot of the key, or the empty one where it would go. `hash` is the key's.
+static struct index_slot *slot_of(const struct index *index, const void *key, uint64_t hash)
 {
     size_t mask = (size_t)index->slot_count - 1;
-    size_t at = (size_t)hash_of(key, index->key_bytes) & mask;
-    while (index->slots[at] && memcmp(index->slots[at], key, index->key_bytes) != 0) {
-        at = (at + 1) & mask;
+    for (size_t at = (size_t)hash & mask;; at = (at + 1) & mask) {
+        struct index_slot *slot = &index->slots[at];
+        if (!slot->entry) return slot;
+        if (slot->hash == hash && memcmp(slot->entry, key, index->key_bytes) == 0) return slot;
     }
-    return &index->slots[at];
 }
 
 static void grow(struct arena *arena, struct index *index)
@@ -38,24 +37,27 @@ static void grow(struct arena *arena, struct index *index)
     enum { SLOTS_FIRST = 256 };
     struct index bigger = *index;
     bigger.slot_count = index->slot_count ? 2 * index->slot_count : SLOTS_FIRST;
-    bigger.slots = ARENA_NEW(arena, void *, bigger.slot_count);
+    bigger.slots = ARENA_NEW(arena, struct index_slot, bigger.slot_count);
     for (int i = 0; i < index->slot_count; i++) {
-        if (index->slots[i]) *slot_of(&bigger, index->slots[i]) = index->slots[i];
+        const struct index_slot *slot = &index->slots[i];
+        if (slot->entry) *slot_of(&bigger, slot->entry, slot->hash) = *slot;
     }
     *index = bigger;
 }
 
 void *index_find(const struct index *index, const void *key)
 {
-    return index->slot_count ? *slot_of(index, key) : NULL;
+    if (!index->slot_count) return NULL;
+    return slot_of(index, key, hash_of(key, index->key_bytes))->entry;
 }
 
 void index_put(struct arena *arena, struct index *index, void *entry)
 {
     assert(index->key_bytes > 0 && index->key_bytes % sizeof(uint32_t) == 0);
     if (2 * index->count >= index->slot_count) grow(arena, index);
-    void **slot = slot_of(index, entry);
-    assert(!*slot && "keys are put once");
-    *slot = entry;
+    uint64_t hash = hash_of(entry, index->key_bytes);
+    struct index_slot *slot = slot_of(index, entry, hash);
+    assert(!slot->entry && "keys are put once");
+    *slot = (struct index_slot){hash, entry};
     index->count++;
 }

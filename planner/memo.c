@@ -1,8 +1,6 @@
 #include "planner/memo.h"
 
-#include "cost_models/chunked.h"
-#include "cost_models/convolution.h"
-#include "cost_models/walked.h"
+#include "cost_models/memory.h"
 #include "plan/layout/strategy.h"
 #include "plan/passes.h"
 #include "planner/choice.h"
@@ -304,38 +302,23 @@ static bool is_loss(const struct instr *instr)
            instr->kind == OP_LINEAR_LOSS_BACKWARD;
 }
 
-// Attention, and what brings its keys in blocks: some stacks keep scores for it.
-static bool is_attention(const struct instr *instr)
-{
-    if (instr->collective != COLLECTIVE_NONE) return instr->streamed;
-    return instr->kind == OP_ATTENTION || instr->kind == OP_ATTENTION_BACKWARD;
-}
-
 // The loss is found by its instructions, which name its buffers.
-static void keep_read(const struct memo *memo, const struct block_program *program,
+static void keep_loss(struct arena *arena, const struct block_program *program,
                       struct block_program *light)
 {
-    struct arena *arena = memo->arena;
-    const struct stack *stack = memo->request->stack;
-    bool keeps_attention = stack->unfused_attention != 0;
     light->instrs = NULL;
     light->buffers = NULL;
     light->instr_count = light->buffer_count = 0;
-    struct instr *kept = ARENA_NEW(memo->scratch, struct instr, program->instr_count + 1);
+    int count = 0;
+    for (int i = 0; i < program->instr_count; i++)
+        count += is_loss(&program->instrs[i]);
+    if (count == 0) return;
+    light->instrs = ARENA_NEW(arena, struct instr, count);
     for (int i = 0; i < program->instr_count; i++) {
-        const struct instr *instr = &program->instrs[i];
-        if (is_loss(instr) || (keeps_attention && is_attention(instr)) ||
-            convolution_unfolds(stack, program->block, instr) || delta_walks(stack, instr) ||
-            scan_is_chunked(stack, program->block, instr))
-            kept[light->instr_count++] = *instr;
+        if (is_loss(&program->instrs[i])) light->instrs[light->instr_count++] = program->instrs[i];
     }
-    if (light->instr_count == 0) return;
-    light->instrs = ARENA_NEW(arena, struct instr, light->instr_count);
-    memcpy(light->instrs, kept, (size_t)light->instr_count * sizeof *kept);
     light->buffer_count = program->buffer_count;
-    light->buffers = ARENA_NEW(arena, struct buffer, program->buffer_count);
-    memcpy(light->buffers, program->buffers,
-           (size_t)program->buffer_count * sizeof *light->buffers);
+    light->buffers = ARENA_COPY(arena, struct buffer, program->buffers, program->buffer_count);
 }
 
 static struct block_program *lighten(struct memo *memo, const struct block_program *program)
@@ -344,7 +327,9 @@ static struct block_program *lighten(struct memo *memo, const struct block_progr
     struct block_program *light = ARENA_NEW(arena, struct block_program, 1);
     *light = *program;
     sum_parameters(memo, program, light);
-    keep_read(memo, program, light);
+    const struct search_request *request = memo->request;
+    memory_note_kernels(request->stack, request->workload.precision, light);
+    keep_loss(arena, program, light);
     light->weights = ARENA_NEW(arena, struct weight, program->weight_count);
     for (int i = 0; i < program->weight_count; i++)
         light->weights[i] = program->weights[i];

@@ -57,6 +57,7 @@ int64_t layout_local_size(const struct layout *layout, const struct mesh *mesh, 
         if (layout->of[i] == (int8_t)dim) parts *= mesh->axes[i].size;
     }
     if (parts == 1) return size;
+    if (halo_index(dim) < 0) return divide_up(size, parts);
     struct halo halo = halo_of(layout, dim);
     int64_t more = parts > 2 ? halo.lo + halo.hi : halo.lo > halo.hi ? halo.lo : halo.hi;
     int64_t held = divide_up(size, parts) + more;

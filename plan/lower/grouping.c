@@ -18,7 +18,9 @@ const struct op *group_op(const struct grouping *grouping, int index)
 // While groups grow, members know by `joined` of the first alone that they are in one.
 int group_first(const struct grouping *grouping, int index)
 {
-    for (int i = index; i >= grouping->begin; i--) {
+    int begin = index - GROUP_MEMBERS_MAX + 1;
+    if (begin < grouping->begin) begin = grouping->begin;
+    for (int i = index; i >= begin; i--) {
         if (group_at(grouping, i)->joined > index - i) return i;
     }
     return index;
@@ -87,22 +89,37 @@ bool group_may_pass(const struct grouping *grouping, int index, int from, int to
     return true;
 }
 
+static void note_places(struct grouping *grouping, int first, int end)
+{
+    for (int i = first; i < end; i++)
+        grouping->places[grouping->numbers[i]] = i;
+}
+
 // Instructions [first, end) behind those up to `to`.
 void group_move_down(struct grouping *grouping, int first, int end, int to)
 {
     struct instr held[GROUP_MEMBERS_MAX];
+    int numbers[GROUP_MEMBERS_MAX], *at = grouping->numbers;
     int count = end - first;
     assert(count <= GROUP_MEMBERS_MAX);
     memcpy(held, group_at(grouping, first), (size_t)count * sizeof *held);
     memmove(group_at(grouping, first), group_at(grouping, end), (size_t)(to - end) * sizeof *held);
     memcpy(group_at(grouping, to - count), held, (size_t)count * sizeof *held);
+    memcpy(numbers, at + first, (size_t)count * sizeof *numbers);
+    memmove(at + first, at + end, (size_t)(to - end) * sizeof *numbers);
+    memcpy(at + to - count, numbers, (size_t)count * sizeof *numbers);
+    note_places(grouping, first, to);
 }
 
 void group_move_up(struct grouping *grouping, int index, int to)
 {
     struct instr held = *group_at(grouping, index);
+    int number = grouping->numbers[index], *at = grouping->numbers;
     memmove(group_at(grouping, to + 1), group_at(grouping, to), (size_t)(index - to) * sizeof held);
     *group_at(grouping, to) = held;
+    memmove(at + to + 1, at + to, (size_t)(index - to) * sizeof number);
+    at[to] = number;
+    note_places(grouping, to, index + 1);
 }
 
 // Puts `index` behind the group that begins at `first`, or the group in front of it. Returns where
@@ -126,6 +143,7 @@ bool group_add(struct grouping *grouping, int first, int index, enum join rule)
     int met = meet(grouping, first, index);
     if (met < 0) return false;
     int count = group_end(grouping, met) - met;
+    assert(count < GROUP_MEMBERS_MAX);
     group_at(grouping, met)->joined = count + 1;
     group_at(grouping, met + count)->join = rule;
     return true;
@@ -166,6 +184,12 @@ bool group_is_alone(const struct grouping *grouping, int index)
 // Who wrote a buffer last before `index` in its phase; -1.
 int group_maker(const struct grouping *grouping, int index, int buffer)
 {
+    const struct group_uses *uses = &grouping->uses[buffer];
+    if (uses->writers == 0) return -1;
+    if (uses->writers == 1) {
+        int place = grouping->places[uses->writer];
+        return place >= grouping->begin && place < index ? place : -1;
+    }
     for (int i = index - 1; i >= grouping->begin; i--) {
         if (has(group_at(grouping, i)->outputs, group_at(grouping, i)->output_count, buffer))
             return i;
@@ -181,21 +205,51 @@ bool group_crosses(const struct block_program *program, int buffer)
     return program->buffers[buffer].external;
 }
 
-// Whether one instruction reads this buffer, once, and one writes it.
-const struct group_uses *group_uses_of(struct arena *arena, const struct block_program *program)
+static const struct group_uses *uses_of(struct arena *arena, const struct block_program *program)
 {
     struct group_uses *uses = ARENA_NEW(arena, struct group_uses, program->buffer_count);
     for (int i = 0; i < program->instr_count; i++) {
         const struct instr *instr = &program->instrs[i];
-        for (int k = 0; k < instr->input_count; k++)
-            uses[instr->inputs[k]].readers++;
+        for (int k = 0; k < instr->input_count; k++) {
+            struct group_uses *read = &uses[instr->inputs[k]];
+            read->readers++;
+            read->reader = i;
+            read->last = instr->phase;
+        }
         // Of results that are one buffer one instruction writes.
-        for (int k = 0; k < instr->output_count; k++)
-            uses[instr->outputs[k]].writers += !has(instr->outputs, k, instr->outputs[k]);
+        for (int k = 0; k < instr->output_count; k++) {
+            struct group_uses *written = &uses[instr->outputs[k]];
+            written->writers += !has(instr->outputs, k, instr->outputs[k]);
+            written->writer = i;
+            written->last = instr->phase;
+        }
     }
     return uses;
 }
 
+static bool has_experts(const struct block *block)
+{
+    for (int t = 0; t < block->tensor_count; t++) {
+        if (tensor_find_dim(&block->tensors[t], DIM_EXPERT) >= 0) return true;
+    }
+    return false;
+}
+
+struct grouping grouping_of(struct arena *arena, struct block_program *program, unsigned joins)
+{
+    int count = program->instr_count;
+    struct grouping grouping = {.program = program,
+                                .joins = joins,
+                                .uses = uses_of(arena, program),
+                                .numbers = ARENA_NEW(arena, int, count),
+                                .places = ARENA_NEW(arena, int, count),
+                                .has_experts = has_experts(program->block)};
+    for (int i = 0; i < count; i++)
+        grouping.numbers[i] = grouping.places[i] = i;
+    return grouping;
+}
+
+// Whether one instruction reads this buffer, once, and one writes it.
 bool group_is_passed_on(const struct grouping *grouping, int buffer)
 {
     const struct group_uses *uses = &grouping->uses[buffer];

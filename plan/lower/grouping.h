@@ -5,9 +5,12 @@
 // phase while groups of them grow. Indices of instructions are those of the program, and good until
 // something moves.
 
-// How often the program reads and writes a buffer: the same wherever instructions stand.
+// How often the program reads and writes a buffer, which instructions do, last, and in which phase
+// any of them is last: the same wherever instructions stand.
 struct group_uses {
     int readers, writers;
+    int reader, writer;  // numbers: where they stood at first
+    enum phase last;
 };
 
 struct grouping {
@@ -15,11 +18,13 @@ struct grouping {
     unsigned joins;
     int begin;                      // of the phase
     const struct group_uses *uses;  // [buffer]
+    int *numbers, *places;          // [place] of what stands there; [number] where that stands
     int buffer_capacity;            // of the program's
     bool has_experts;               // any tensor of the block
 };
 
-const struct group_uses *group_uses_of(struct arena *arena, const struct block_program *program);
+// Of a program none of whose instructions has moved.
+struct grouping grouping_of(struct arena *arena, struct block_program *program, unsigned joins);
 
 struct instr *group_at(const struct grouping *grouping, int index);
 const struct op *group_op(const struct grouping *grouping, int index);

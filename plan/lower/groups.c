@@ -338,22 +338,11 @@ static void try_rules(struct grouping *grouping, int index)
     }
 }
 
-static bool has_experts(const struct block *block)
-{
-    for (int t = 0; t < block->tensor_count; t++) {
-        if (tensor_find_dim(&block->tensors[t], DIM_EXPERT) >= 0) return true;
-    }
-    return false;
-}
-
 void groups_form(struct arena *arena, struct block_program *program, int buffer_capacity,
                  const struct mesh *mesh, unsigned joins)
 {
-    struct grouping grouping = {.program = program,
-                                .joins = joins,
-                                .uses = group_uses_of(arena, program),
-                                .buffer_capacity = buffer_capacity,
-                                .has_experts = has_experts(program->block)};
+    struct grouping grouping = grouping_of(arena, program, joins);
+    grouping.buffer_capacity = buffer_capacity;
     merged_form(arena, &grouping, mesh);
     for (int phase = 0; phase < PHASE_COUNT; phase++) {
         grouping.begin = program->phase_first[phase];

@@ -6,6 +6,7 @@
 #include <assert.h>
 
 enum { MEMBERS_MAX = 4 };
+enum { NONE = -1, SEVERAL = -2 };
 
 // GEMMs of one mark, in the order of their weights.
 struct sharing {
@@ -14,6 +15,7 @@ struct sharing {
     struct arena *arena;
     struct packed_room room;
     const bool *is_dense;  // [buffer]: somebody takes no array whose rows lie apart
+    const int *runs;       // [2 op + recomputed]: the number of who runs it, or NONE, or SEVERAL
     enum phase phase;      // that they run in
     struct instr like;     // one of them
     int ops[MEMBERS_MAX], parameters[MEMBERS_MAX];
@@ -39,6 +41,12 @@ static int place_of(const struct sharing *sharing, int op)
 {
     const struct block_program *program = sharing->of.program;
     int end = program->phase_first[sharing->phase + 1];
+    int number = sharing->runs[2 * op + sharing->like.recompute];
+    if (number == NONE) return -1;
+    if (number != SEVERAL) {
+        int place = sharing->of.places[number];
+        return place >= sharing->of.begin && place < end ? place : -1;
+    }
     for (int i = sharing->of.begin; i < end; i++) {
         const struct instr *instr = &program->instrs[i];
         bool is_it = instr->collective == COLLECTIVE_NONE && instr->op == op &&
@@ -144,16 +152,6 @@ static bool may_see(const struct grouping *grouping, int index)
     }
 }
 
-static bool touches(const struct instr *instr, int buffer)
-{
-    for (int i = 0; i < instr->input_count + instr->output_count; i++) {
-        int other =
-            i < instr->input_count ? instr->inputs[i] : instr->outputs[i - instr->input_count];
-        if (other == buffer) return true;
-    }
-    return false;
-}
-
 // Whether a buffer may be part of a packed one: rows of (batch, seq), whole here.
 static bool may_pack(const struct sharing *sharing, int buffer)
 {
@@ -167,14 +165,8 @@ static bool may_pack(const struct sharing *sharing, int buffer)
 // The one instruction that reads a buffer, which one writes; -1.
 static int only_reader(const struct sharing *sharing, int buffer)
 {
-    const struct block_program *program = sharing->of.program;
     if (!group_is_passed_on(&sharing->of, buffer)) return -1;
-    for (int i = 0; i < program->instr_count; i++) {
-        for (int k = 0; k < program->instrs[i].input_count; k++) {
-            if (program->instrs[i].inputs[k] == buffer) return i;
-        }
-    }
-    return -1;
+    return sharing->of.places[sharing->of.uses[buffer].reader];
 }
 
 static bool is_biasing(const struct sharing *sharing, int index)
@@ -214,18 +206,16 @@ static void follow_result(struct sharing *sharing, struct packed_part *seen)
     }
 }
 
+// The one instruction that writes a buffer, once; -1.
 static int writer_of(const struct sharing *sharing, int buffer)
 {
-    const struct block_program *program = sharing->of.program;
-    int writer = -1;
-    for (int i = 0; i < program->instr_count; i++) {
-        for (int k = 0; k < program->instrs[i].output_count; k++) {
-            if (program->instrs[i].outputs[k] != buffer) continue;
-            if (writer >= 0) return -1;
-            writer = i;
-        }
-    }
-    return writer;
+    const struct group_uses *uses = &sharing->of.uses[buffer];
+    if (uses->writers != 1) return -1;
+    int place = sharing->of.places[uses->writer], times = 0;
+    const struct instr *instr = group_at(&sharing->of, place);
+    for (int k = 0; k < instr->output_count; k++)
+        times += instr->outputs[k] == buffer;
+    return times == 1 ? place : -1;
 }
 
 // What a gradient is rotated from, in its place.
@@ -243,11 +233,8 @@ static bool follow_gradient(struct sharing *sharing, struct packed_part *seen)
 
 static bool is_kept(const struct sharing *sharing, const struct packed_part *seen)
 {
-    const struct block_program *program = sharing->of.program;
-    for (int i = program->phase_first[sharing->phase + 1]; i < program->instr_count; i++) {
-        for (int k = 0; k < seen->count; k++) {
-            if (touches(&program->instrs[i], seen->buffers[k])) return true;
-        }
+    for (int k = 0; k < seen->count; k++) {
+        if (sharing->of.uses[seen->buffers[k]].last > sharing->phase) return true;
     }
     return false;
 }
@@ -443,6 +430,21 @@ static const bool *find_dense(struct arena *arena, const struct grouping *groupi
     return is_dense;
 }
 
+static const int *find_runs(struct arena *arena, const struct block_program *program)
+{
+    int count = 2 * program->block->op_count;
+    int *runs = ARENA_NEW(arena, int, count);
+    for (int i = 0; i < count; i++)
+        runs[i] = NONE;
+    for (int i = 0; i < program->instr_count; i++) {
+        const struct instr *instr = &program->instrs[i];
+        if (instr->collective != COLLECTIVE_NONE) continue;
+        int *run = &runs[2 * instr->op + instr->recompute];
+        *run = *run == NONE ? i : SEVERAL;
+    }
+    return runs;
+}
+
 static void form(struct sharing *sharing, int index)
 {
     const struct block_program *program = sharing->of.program;
@@ -470,7 +472,10 @@ void merged_form(struct arena *arena, const struct grouping *grouping, const str
                               .arena = arena,
                               .room = {grouping->buffer_capacity, program->view_count}};
     bool merges = grouping->joins >> JOIN_MERGED & 1;
-    if (merges) sharing.is_dense = find_dense(arena, grouping);
+    if (merges) {
+        sharing.is_dense = find_dense(arena, grouping);
+        sharing.runs = find_runs(arena, program);
+    }
     for (int phase = 0; phase < PHASE_COUNT; phase++) {
         int end = program->phase_first[phase + 1];
         sharing.phase = (enum phase)phase;

@@ -15,15 +15,16 @@ static int add_buffer(struct arena *arena, struct block_program *program,
     return program->buffer_count++;
 }
 
-static void show(struct block_program *program, int buffer, int view)
+// `views`: by buffer, 1 + the view to show; 0.
+static void show(struct block_program *program, const int8_t *views)
 {
     for (int i = 0; i < program->instr_count; i++) {
         struct instr *instr = &program->instrs[i];
         for (int k = 0; k < instr->input_count; k++) {
-            if (instr->inputs[k] == buffer) instr->input_views[k] = (int8_t)(1 + view);
+            if (views[instr->inputs[k]]) instr->input_views[k] = views[instr->inputs[k]];
         }
         for (int k = 0; k < instr->output_count; k++) {
-            if (instr->outputs[k] == buffer) instr->output_views[k] = (int8_t)(1 + view);
+            if (views[instr->outputs[k]]) instr->output_views[k] = views[instr->outputs[k]];
         }
     }
 }
@@ -32,6 +33,7 @@ void packed_add(struct arena *arena, struct block_program *program, const struct
                 int count, struct packed_room *room)
 {
     int whole = add_buffer(arena, program, parts, count, room);
+    int8_t *views = ARENA_NEW(arena, int8_t, program->buffer_count);
     int64_t row = 0, first = 0;
     for (int p = 0; p < count; p++)
         row += parts[p].columns;
@@ -41,10 +43,11 @@ void packed_add(struct arena *arena, struct block_program *program, const struct
             assert(program->view_count < INT8_MAX);
             int buffer = parts[p].buffers[k];
             program->views[program->view_count] = (struct packed_view){buffer, whole, first, row};
-            show(program, buffer, program->view_count++);
+            views[buffer] = (int8_t)++program->view_count;
         }
         first += parts[p].columns;
     }
+    show(program, views);
 }
 
 static void finish(const struct block_program *program, int view, int *buffer)
