@@ -7,6 +7,7 @@
 #include "cost_models/linear_loss.h"
 #include "cost_models/parameters.h"
 #include "cost_models/scan.h"
+#include "cost_models/strided.h"
 #include "models/op.h"
 #include "plan/script/graph.h"
 
@@ -447,8 +448,9 @@ struct compute_cost compute_price(const struct compute_context *context,
                    : price_product(context, instr);
     case OP_OPERATOR:
     case OP_OPERATOR_BACKWARD:
-        return products_price(context, &program->block->ops[instr->op], instr,
-                              price_streaming(context, program, instr));
+        return products_price(
+            context, &program->block->ops[instr->op], instr,
+            strided_price(context, program, instr, price_streaming(context, program, instr)));
     case OP_SCAN:
     case OP_SCAN_BACKWARD:
     case OP_DELTA:

@@ -3,6 +3,7 @@
 #include "core/json_write.h"
 
 #include <stdint.h>
+#include <stdlib.h>
 
 // Which numbers of its inputs an operator of an imported graph goes with: the numbers of one sample
 // of its result (of a Split: of what it reads) are loops, the last of which goes round fastest, and
@@ -31,4 +32,27 @@ static inline int64_t strided_elements(const struct strided *strided)
     for (int i = 0; i < strided->count; i++)
         elements *= (double)strided->sizes[i];
     return elements < (double)STRIDED_MOST ? (int64_t)elements : -1;
+}
+
+// Loops along which an input goes on, that of the longest step first, which is so many; -1: two
+// turns may read one number, so that gradients of numbers are sums over turns that are not whole
+// loops. What is left out repeats the input.
+static inline int strided_order(const struct strided *strided, int i, int order[LOOPS_MOST])
+{
+    int count = 0;
+    double reach = 0;
+    for (int l = 0; l < strided->count; l++) {
+        int64_t step = strided->steps[i][l], at = count;
+        if (step == 0 || strided->sizes[l] == 1) continue;
+        for (; at > 0 && llabs(strided->steps[i][order[at - 1]]) < llabs(step); at--)
+            order[at] = order[at - 1];
+        order[at] = l;
+        count++;
+    }
+    for (int k = count - 1; k >= 0; k--) {
+        double step = (double)llabs(strided->steps[i][order[k]]);
+        if (step <= reach) return -1;
+        reach += step * (double)(strided->sizes[order[k]] - 1);
+    }
+    return count;
 }

@@ -113,6 +113,7 @@ const char *cuda_dropout(const struct run *run)
     if (mask->element != ELEMENT_BYTE) return "a dropout mask is of bytes";
     if (array_elements(in) == 0) return NULL;
     struct dropout_args args = {.rank = in->rank,
+                                .each = 1,
                                 .draws = is_forward,
                                 .key = call->key,
                                 .key_at = call->key_at,

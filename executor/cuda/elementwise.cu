@@ -220,23 +220,27 @@ DEVICE int64_t whole_index(const struct dropout_args *a, int64_t at)
     return index;
 }
 
+// Where several numbers have one byte, the thread of the first writes it.
 KERNEL(dropout, struct dropout_args, a)
 {
-    int64_t count = 1;
+    int64_t count = a.each;
     for (int i = 0; i < a.rank; i++)
         count *= a.sizes[i];
     float factor = (float)(1 / (1 - a.ratio));
     for (int64_t i = INDEX; i < count; i += INDICES) {
-        if (a.draws)
-            a.mask[i] = (unsigned char)random_keeps(key_of(a.key, a.key_at),
-                                                    (uint64_t)whole_index(&a, i), a.ratio);
-        store_sum(a.y, i, a.adds, load(a.x, i) * (factor * (float)a.mask[i]));
+        struct split s = {i, 0};
+        if (a.each > 1) s = split_of(i, a.each);
+        bool stays = a.draws ? random_keeps(key_of(a.key, a.key_at),
+                                            (uint64_t)whole_index(&a, s.line), a.ratio)
+                             : a.mask[s.line];
+        if (a.draws && s.column == 0) a.mask[s.line] = stays;
+        store_sum(a.y, i, a.adds, load(a.x, i) * (factor * (float)stays));
     }
 }
 
 void kernel_dropout(struct CUstream_st *stream, const struct dropout_args *args)
 {
-    int64_t count = 1;
+    int64_t count = args->each;
     for (int i = 0; i < args->rank; i++)
         count *= args->sizes[i];
     LAUNCH(dropout, *args, blocks_for(count, THREADS), THREADS, stream);

@@ -171,6 +171,33 @@ static const char *run_dropout(const struct run *run)
     return cuda_dropout(&own);
 }
 
+// Whole samples, a byte each.
+static const char *run_drop_path(const struct run *run)
+{
+    const struct kernel_call *call = run->call;
+    bool is_backward = call->op->phase != PHASE_FORWARD;
+    const struct kernel_array *in = &call->inputs[0];
+    const struct kernel_array *masks = is_backward ? &call->inputs[1] : &call->outputs[1];
+    int64_t samples = array_size(in, DIM_BATCH);
+    if (masks->element != ELEMENT_BYTE || array_elements(masks) != samples)
+        return "a byte for each sample says what is dropped";
+    struct dropout_args args = {.rank = 1,
+                                .sizes = {samples},
+                                .first = {array_first(in, DIM_BATCH)},
+                                .whole = {masks->whole[0]},
+                                .each = samples > 0 ? array_elements(in) / samples : 0,
+                                .draws = !is_backward,
+                                .key = call->key,
+                                .key_at = call->key_at,
+                                .ratio = call->op->work.scalar,
+                                .mask = masks->data,
+                                .x = run_input(run, 0),
+                                .y = run_output(run, 0),
+                                .adds = is_backward && call_adds(call, 0)};
+    if (args.each > 0) kernel_dropout(run->on, &args);
+    return NULL;
+}
+
 static const char *run_of(const struct run *run, const struct images *of)
 {
     switch (run->call->op->work.type) {
@@ -192,15 +219,34 @@ static const char *run_of(const struct run *run, const struct images *of)
     }
 }
 
+// Those that do not go with places of images; NULL: it is another.
+typedef const char *operator_run(const struct run *run);
+static operator_run *of_no_places(const struct op_work *work)
+{
+    switch (work->type) {
+    case IMPORTED_BATCH_NORM:
+    case IMPORTED_INSTANCE_NORM:
+    case IMPORTED_GROUP_NORM:
+        return cuda_statistics;
+    case IMPORTED_DROPOUT:
+        return run_dropout;
+    case IMPORTED_DROP_PATH:
+        return run_drop_path;
+    case IMPORTED_LAYER_NORM:
+        return cuda_row_norm;
+    case IMPORTED_SPLIT:
+        return cuda_split;
+    default:
+        return work->strided ? cuda_strided : NULL;
+    }
+}
+
 // Where the result has no numbers, its gradients have none either, or are sums of nothing.
 const char *cuda_operator(const struct run *run)
 {
-    enum imported_kind type = run->call->op->work.type;
     struct images images;
-    bool is_norm = type == IMPORTED_BATCH_NORM || type == IMPORTED_INSTANCE_NORM ||
-                   type == IMPORTED_GROUP_NORM;
-    if (is_norm) return cuda_statistics(run);
-    if (type == IMPORTED_DROPOUT) return run_dropout(run);
+    operator_run *other = of_no_places(&run->call->op->work);
+    if (other) return other(run);
     const char *fault = read_images(run, &images);
     if (fault) return fault;
     if (!images.is_none && image_elements(&images.first.at) > 0) return run_of(run, &images);

@@ -8,3 +8,7 @@ const char *cuda_image_of(const struct run *run, const struct kernel_array *arra
                           struct image_reals *image);
 // executor/cuda/statistics.c: norms over places and their backward.
 const char *cuda_statistics(const struct run *run);
+// executor/cuda/strided.c: what goes with loops, and norms of rows.
+const char *cuda_strided(const struct run *run);
+const char *cuda_split(const struct run *run);
+const char *cuda_row_norm(const struct run *run);

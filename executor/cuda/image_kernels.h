@@ -107,6 +107,38 @@ void kernel_statistics_sums(struct CUstream_st *stream, const struct statistics_
 void kernel_statistics(struct CUstream_st *stream, const struct statistics_args *args);
 void kernel_statistics_backward(struct CUstream_st *stream, const struct statistics_args *args);
 
+// What goes with loops over the numbers of all samples (models/strided.h), the last of which goes
+// round fastest: where a side begins, and what it skips with a turn of each.
+enum { STRIDED_LOOPS = 7 };
+struct strided_array {
+    struct reals reals;
+    int64_t first, steps[STRIDED_LOOPS];
+};
+enum strided_kind { STRIDED_MOVE, STRIDED_ADD, STRIDED_MULTIPLY };
+// y (+)= a, a + b or a b, no number of y twice. Where both go number by number along different
+// loops, a along `a_unit` and y along `y_unit`, a move goes by tiles of these; -1: it does not.
+struct strided_args {
+    int kind, count;
+    bool adds;
+    int64_t sizes[STRIDED_LOOPS];
+    struct strided_array a, b, y;
+    int a_unit, y_unit;
+};
+void kernel_strided(struct CUstream_st *stream, const struct strided_args *args);
+
+// y (+)= for each of its numbers the sum of a, or of a b, over the turns that go with it. The first
+// `nested` loops, that of y's longest step first and none backwards, say which number of y it is;
+// over the others it is repeated. Turns are cut into `pieces`, whose sums are `partial`.
+struct strided_sums_args {
+    int kind, count, nested;
+    bool adds;
+    int64_t sizes[STRIDED_LOOPS];
+    struct strided_array a, b, y;
+    int64_t numbers, turns, pieces;
+    float *partial;  // [piece][number]; pieces 1: none
+};
+void kernel_strided_sums(struct CUstream_st *stream, const struct strided_sums_args *args);
+
 #ifdef __cplusplus
 }
 #endif

@@ -135,7 +135,8 @@ void kernel_alibi(struct CUstream_st *stream, const struct alibi_args *args);
 
 struct dropout_args {
     int rank;
-    int64_t sizes[WALK_DIMS], first[WALK_DIMS], whole[WALK_DIMS];
+    int64_t sizes[WALK_DIMS], first[WALK_DIMS], whole[WALK_DIMS];  // of the mask
+    int64_t each;  // numbers that stay or go together
     bool draws;
     uint64_t key;
     const uint64_t *key_at;  // NULL, or where it is found instead, on the device

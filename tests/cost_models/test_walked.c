@@ -3,6 +3,7 @@
 #include "cost_models/chunked.h"
 #include "cost_models/walked.h"
 #include "plan/scan_chunks.h"
+#include "plan/strided_sums.h"
 #include "plan/walked.h"
 #include "tests/support/priced.h"
 
@@ -138,6 +139,18 @@ static void the_price_is_of_products_and_kernels(void **state)
     }
 }
 
+// Of 96 numbers each of 401,408 turns 256 pieces; no fewer than 64 turns are a piece, and a number
+// a thread are enough of many numbers.
+static void sums_of_few_numbers_are_cut_into_pieces(void **state)
+{
+    (void)state;
+    assert_int_equal(strided_pieces(96, 401408), 256);
+    assert_int_equal(strided_pieces(3, 127), 1);
+    assert_int_equal(strided_pieces(3, 128), 2);
+    assert_int_equal(strided_pieces(1 << 16, 4096), 4);
+    assert_int_equal(strided_pieces(1 << 20, 4096), 1);
+}
+
 // The delta rule of Qwen3-Next: two turns a token forward, five passes backward, and sums of its
 // own for keys and queries. Of few tokens all pairs run at once.
 static void the_delta_rule_takes_more(void **state)
@@ -174,6 +187,7 @@ int main(void)
         cmocka_unit_test(chunks_of_a_scan_are_counted_by_hand),
         cmocka_unit_test(parts_are_of_whole_groups_or_of_one),
         cmocka_unit_test(the_price_is_of_products_and_kernels),
+        cmocka_unit_test(sums_of_few_numbers_are_cut_into_pieces),
         cmocka_unit_test(the_delta_rule_takes_more),
         cmocka_unit_test(others_have_chunks_of_their_own),
     };

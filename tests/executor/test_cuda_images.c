@@ -44,26 +44,6 @@ static struct sides draw_sides(struct draw *draw, bool is_pool)
     return s;
 }
 
-static struct image_call call_of(struct image_pair *pair, const char *name, enum op_kind kind,
-                                 enum phase phase, enum imported_kind type)
-{
-    struct image_call tried = {.op = {.name = name, .kind = kind, .phase = phase}};
-    tried.op.work.type = type;
-    if (phase != PHASE_FORWARD) tried.call.adds = (unsigned)draw_int(&pair->draw, 0, 7);
-    return tried;
-}
-
-static struct kernel_array *next_input(struct image_call *tried, struct kernel_array array)
-{
-    tried->call.inputs[tried->call.input_count] = array;
-    return &tried->call.inputs[tried->call.input_count++];
-}
-static struct kernel_array *next_output(struct image_call *tried, struct kernel_array array)
-{
-    tried->call.outputs[tried->call.output_count] = array;
-    return &tried->call.outputs[tried->call.output_count++];
-}
-
 static void check_convolution(struct image_pair *pair)
 {
     struct draw *draw = &pair->draw;
@@ -81,16 +61,16 @@ static void check_convolution(struct image_pair *pair)
     image_add_dim(&weight, DIM_TAP, (struct image_range){0, taps, taps});
     static const enum phase PHASES[] = {PHASE_FORWARD, PHASE_BACKWARD, PHASE_WEIGHT};
     for (int i = 0; i < 3; i++) {
-        struct image_call tried = call_of(pair, "convolution", OP_PRODUCT, PHASES[i],
-                                          is_turned ? IMPORTED_CONV_TURNED : IMPORTED_CONV);
+        struct image_call tried = image_call_new(pair, "convolution", OP_PRODUCT, PHASES[i],
+                                                 is_turned ? IMPORTED_CONV_TURNED : IMPORTED_CONV);
         struct kernel_array x = is_turned ? narrow : wide, y = is_turned ? wide : narrow;
         memcpy(tried.op.work.windows, s.windows, sizeof s.windows);
         tried.op.work.groups = groups;
-        next_input(&tried, PHASES[i] == PHASE_BACKWARD ? y : x);
-        next_input(&tried, PHASES[i] == PHASE_WEIGHT ? y : weight);
-        next_output(&tried, PHASES[i] == PHASE_FORWARD  ? y
-                            : PHASES[i] == PHASE_WEIGHT ? weight
-                                                        : x);
+        image_call_input(&tried, PHASES[i] == PHASE_BACKWARD ? y : x);
+        image_call_input(&tried, PHASES[i] == PHASE_WEIGHT ? y : weight);
+        image_call_output(&tried, PHASES[i] == PHASE_FORWARD  ? y
+                                  : PHASES[i] == PHASE_WEIGHT ? weight
+                                                              : x);
         if (PHASES[i] == PHASE_WEIGHT) tried.call.outputs[0].element = ELEMENT_FP32;
         image_call_check(pair, &tried, NULL);
     }
@@ -111,12 +91,13 @@ static void check_matrix(struct image_pair *pair)
     image_add_dim(&weight, DIM_CHANNEL, is_turned ? wide : narrow);
     for (int i = 0; i < 3; i++) {
         static const enum phase PHASES[] = {PHASE_FORWARD, PHASE_BACKWARD, PHASE_WEIGHT};
-        struct image_call tried = call_of(pair, "matrix", OP_PRODUCT, PHASES[i],
-                                          is_turned ? IMPORTED_MATRIX_TURNED : IMPORTED_MATRIX);
+        struct image_call tried =
+            image_call_new(pair, "matrix", OP_PRODUCT, PHASES[i],
+                           is_turned ? IMPORTED_MATRIX_TURNED : IMPORTED_MATRIX);
         tried.op.work.depth = depth, tried.op.work.columns = columns, tried.op.work.groups = 1;
-        next_input(&tried, i == 1 ? y : x);
-        next_input(&tried, i == 2 ? y : weight);
-        next_output(&tried, i == 0 ? y : i == 1 ? x : weight);
+        image_call_input(&tried, i == 1 ? y : x);
+        image_call_input(&tried, i == 2 ? y : weight);
+        image_call_output(&tried, i == 0 ? y : i == 1 ? x : weight);
         if (i == 2) tried.call.outputs[0].element = ELEMENT_FP32;
         image_call_check(pair, &tried, NULL);
     }
@@ -132,14 +113,15 @@ static void check_pool(struct image_pair *pair)
     kept.element = ELEMENT_INT64;
     double scalar = draw_int(&pair->draw, 0, 1);
     for (int i = 0; i < 2; i++) {
-        struct image_call tried = call_of(pair, "pool", i ? OP_OPERATOR_BACKWARD : OP_OPERATOR,
-                                          i ? PHASE_BACKWARD : PHASE_FORWARD, type);
+        struct image_call tried =
+            image_call_new(pair, "pool", i ? OP_OPERATOR_BACKWARD : OP_OPERATOR,
+                           i ? PHASE_BACKWARD : PHASE_FORWARD, type);
         memcpy(tried.op.work.windows, s.windows, sizeof s.windows);
         tried.op.work.scalar = scalar;
-        next_input(&tried, image_array(i ? &s.narrow : &s.wide));
-        next_output(&tried, image_array(i ? &s.wide : &s.narrow));
-        if (is_max && i) next_input(&tried, kept), tried.inputs[1] = made[1];
-        if (is_max && !i) next_output(&tried, kept);
+        image_call_input(&tried, image_array(i ? &s.narrow : &s.wide));
+        image_call_output(&tried, image_array(i ? &s.wide : &s.narrow));
+        if (is_max && i) image_call_input(&tried, kept), tried.inputs[1] = made[1];
+        if (is_max && !i) image_call_output(&tried, kept);
         image_call_check(pair, &tried, made);
     }
 }
@@ -164,12 +146,12 @@ static void check_functions(struct image_pair *pair)
         other.is_inward = false;
         for (int i = 0; i < 2; i++) {
             struct image_call tried =
-                call_of(pair, "function", i ? OP_OPERATOR_BACKWARD : OP_OPERATOR,
-                        i ? PHASE_BACKWARD : PHASE_FORWARD, KINDS[k]);
+                image_call_new(pair, "function", i ? OP_OPERATOR_BACKWARD : OP_OPERATOR,
+                               i ? PHASE_BACKWARD : PHASE_FORWARD, KINDS[k]);
             tried.op.work.scalar = draw_int(&pair->draw, 0, 1) * 0.3125;
-            next_input(&tried, image_array(&sizes));
-            if (i) next_input(&tried, image_array(&other));
-            next_output(&tried, image_array(&other));
+            image_call_input(&tried, image_array(&sizes));
+            if (i) image_call_input(&tried, image_array(&other));
+            image_call_output(&tried, image_array(&other));
             image_call_check(pair, &tried, NULL);
         }
     }
@@ -178,19 +160,20 @@ static void check_functions(struct image_pair *pair)
 static void check_joined(struct image_pair *pair)
 {
     struct sizes whole = draw_sizes(&pair->draw), part = whole;
-    struct image_call join = call_of(pair, "join", OP_OPERATOR, PHASE_FORWARD, IMPORTED_CONCAT);
+    struct image_call join =
+        image_call_new(pair, "join", OP_OPERATOR, PHASE_FORWARD, IMPORTED_CONCAT);
     struct image_call cut =
-        call_of(pair, "join", OP_OPERATOR_BACKWARD, PHASE_BACKWARD, IMPORTED_CONCAT);
+        image_call_new(pair, "join", OP_OPERATOR_BACKWARD, PHASE_BACKWARD, IMPORTED_CONCAT);
     int count = draw_int(&pair->draw, 1, 4);
     whole.channels = 0;
     for (int i = 0; i < count; i++) {
         part.channels = draw_int(&pair->draw, 1, 3);
         whole.channels += part.channels;
-        next_input(&join, image_array(&part));
-        next_output(&cut, image_array(&part));
+        image_call_input(&join, image_array(&part));
+        image_call_output(&cut, image_array(&part));
     }
-    next_output(&join, image_array(&whole));
-    next_input(&cut, image_array(&whole));
+    image_call_output(&join, image_array(&whole));
+    image_call_input(&cut, image_array(&whole));
     image_call_check(pair, &join, NULL);
     image_call_check(pair, &cut, NULL);
 }
@@ -213,10 +196,11 @@ static void check_resize(struct image_pair *pair)
     small.height = repeated(large.height, rows);
     small.width = repeated(large.width, columns);
     for (int i = 0; i < 2; i++) {
-        struct image_call tried = call_of(pair, "resize", i ? OP_OPERATOR_BACKWARD : OP_OPERATOR,
-                                          i ? PHASE_BACKWARD : PHASE_FORWARD, IMPORTED_RESIZE);
-        next_input(&tried, image_array(i ? &large : &small));
-        next_output(&tried, image_array(i ? &small : &large));
+        struct image_call tried =
+            image_call_new(pair, "resize", i ? OP_OPERATOR_BACKWARD : OP_OPERATOR,
+                           i ? PHASE_BACKWARD : PHASE_FORWARD, IMPORTED_RESIZE);
+        image_call_input(&tried, image_array(i ? &large : &small));
+        image_call_output(&tried, image_array(i ? &small : &large));
         image_call_check(pair, &tried, NULL);
     }
 }
@@ -232,11 +216,12 @@ static void check_linear_resize(struct image_pair *pair)
         sizes[i] = (struct sizes){2, 2, {0, height, height}, {0, width, width}, false};
     }
     for (int i = 0; i < 2; i++) {
-        struct image_call tried = call_of(pair, "resize", i ? OP_OPERATOR_BACKWARD : OP_OPERATOR,
-                                          i ? PHASE_BACKWARD : PHASE_FORWARD, IMPORTED_RESIZE);
+        struct image_call tried =
+            image_call_new(pair, "resize", i ? OP_OPERATOR_BACKWARD : OP_OPERATOR,
+                           i ? PHASE_BACKWARD : PHASE_FORWARD, IMPORTED_RESIZE);
         tried.op.work.scalar = way;
-        next_input(&tried, image_array(&sizes[i]));
-        next_output(&tried, image_array(&sizes[1 - i]));
+        image_call_input(&tried, image_array(&sizes[i]));
+        image_call_output(&tried, image_array(&sizes[1 - i]));
         image_call_check(pair, &tried, NULL);
     }
 }
@@ -249,13 +234,14 @@ static void check_product(struct image_pair *pair)
     if (kind & 1) part[small].height = part[small].width = ONE;
     if (kind & 2) part[small].channels = 1;
     for (int i = 0; i < 2; i++) {
-        struct image_call tried = call_of(pair, "product", i ? OP_OPERATOR_BACKWARD : OP_OPERATOR,
-                                          i ? PHASE_BACKWARD : PHASE_FORWARD, IMPORTED_MULTIPLY);
-        if (i) next_input(&tried, image_array(&whole));
-        next_input(&tried, image_array(&part[0]));
-        next_input(&tried, image_array(&part[1]));
-        next_output(&tried, image_array(i ? &part[0] : &whole));
-        if (i) next_output(&tried, image_array(&part[1]));
+        struct image_call tried =
+            image_call_new(pair, "product", i ? OP_OPERATOR_BACKWARD : OP_OPERATOR,
+                           i ? PHASE_BACKWARD : PHASE_FORWARD, IMPORTED_MULTIPLY);
+        if (i) image_call_input(&tried, image_array(&whole));
+        image_call_input(&tried, image_array(&part[0]));
+        image_call_input(&tried, image_array(&part[1]));
+        image_call_output(&tried, image_array(i ? &part[0] : &whole));
+        if (i) image_call_output(&tried, image_array(&part[1]));
         image_call_check(pair, &tried, NULL);
     }
 }
@@ -267,10 +253,10 @@ static void check_mean(struct image_pair *pair)
     mean.is_inward = false;
     for (int i = 0; i < 2; i++) {
         struct image_call tried =
-            call_of(pair, "mean", i ? OP_OPERATOR_BACKWARD : OP_OPERATOR,
-                    i ? PHASE_BACKWARD : PHASE_FORWARD, IMPORTED_GLOBAL_AVERAGE_POOL);
-        next_input(&tried, image_array(i ? &mean : &whole));
-        next_output(&tried, image_array(i ? &whole : &mean));
+            image_call_new(pair, "mean", i ? OP_OPERATOR_BACKWARD : OP_OPERATOR,
+                           i ? PHASE_BACKWARD : PHASE_FORWARD, IMPORTED_GLOBAL_AVERAGE_POOL);
+        image_call_input(&tried, image_array(i ? &mean : &whole));
+        image_call_output(&tried, image_array(i ? &whole : &mean));
         image_call_check(pair, &tried, NULL);
     }
 }
@@ -281,14 +267,15 @@ static void check_dropout(struct image_pair *pair)
     struct kernel_array mask = image_array(&sizes);
     mask.element = ELEMENT_BYTE;
     for (int i = 0; i < 2; i++) {
-        struct image_call tried = call_of(pair, "dropout", i ? OP_OPERATOR_BACKWARD : OP_OPERATOR,
-                                          i ? PHASE_BACKWARD : PHASE_FORWARD, IMPORTED_DROPOUT);
+        struct image_call tried =
+            image_call_new(pair, "dropout", i ? OP_OPERATOR_BACKWARD : OP_OPERATOR,
+                           i ? PHASE_BACKWARD : PHASE_FORWARD, IMPORTED_DROPOUT);
         tried.op.work.scalar = 0.25;
         tried.call.key = 7;
-        next_input(&tried, image_array(&sizes));
-        if (i) next_input(&tried, mask);
-        next_output(&tried, image_array(&sizes));
-        if (!i) next_output(&tried, mask);
+        image_call_input(&tried, image_array(&sizes));
+        if (i) image_call_input(&tried, mask);
+        image_call_output(&tried, image_array(&sizes));
+        if (!i) image_call_output(&tried, mask);
         image_call_check(pair, &tried, NULL);
     }
 }
@@ -297,24 +284,25 @@ static void check_dropout(struct image_pair *pair)
 static struct image_call norm_call(struct image_pair *pair, const struct sizes *sizes,
                                    enum imported_kind type, int64_t groups, int phase)
 {
-    struct image_call tried = call_of(pair, "norm", phase ? OP_OPERATOR_BACKWARD : OP_OPERATOR,
-                                      phase ? PHASE_BACKWARD : PHASE_FORWARD, type);
+    struct image_call tried =
+        image_call_new(pair, "norm", phase ? OP_OPERATOR_BACKWARD : OP_OPERATOR,
+                       phase ? PHASE_BACKWARD : PHASE_FORWARD, type);
     struct kernel_array x = image_array(sizes), stats = {.element = ELEMENT_FP32};
     struct kernel_array factor = image_vector(DIM_CHANNEL, sizes->channels, ELEMENT_COMPUTE);
     struct image_range batch = {0, sizes->batch, sizes->batch};
     tried.op.work.scalar = 0.25;
     if (type != IMPORTED_BATCH_NORM) image_add_dim(&stats, DIM_BATCH, batch);
     image_add_dim(&stats, DIM_CHANNEL, (struct image_range){0, groups, groups});
-    next_input(&tried, x);
-    if (phase) next_input(&tried, x);
-    next_input(&tried, factor);
-    next_input(&tried, phase ? stats : factor);
-    if (phase) next_input(&tried, stats);
+    image_call_input(&tried, x);
+    if (phase) image_call_input(&tried, x);
+    image_call_input(&tried, factor);
+    image_call_input(&tried, phase ? stats : factor);
+    if (phase) image_call_input(&tried, stats);
     bool is_wanted = !phase || draw_int(&pair->draw, 0, 3);
-    if (is_wanted) next_output(&tried, x);
+    if (is_wanted) image_call_output(&tried, x);
     if (phase) stats = factor, stats.element = ELEMENT_FP32;
-    next_output(&tried, stats);
-    next_output(&tried, stats);
+    image_call_output(&tried, stats);
+    image_call_output(&tried, stats);
     return tried;
 }
 

@@ -219,6 +219,9 @@ static void emulated_gpus_compute_what_a_cpu_does(void **state)
                 {"tests/data/onnx/resized.onnx", &PARTS_OF, PRECISION_FP32, 1e-4},
                 {UNET, &SHARDS, PRECISION_FP32, 1e-4},
                 {"tests/data/stablehlo/resnet_groups.mlir", &PARTS_OF, PRECISION_FP32, 1e-4},
+                {"tests/data/pt2/moved.pt2", &WHOLE, PRECISION_FP32, 1e-4},
+                {"tests/data/pt2/dropped.pt2", &PARTS_OF, PRECISION_FP32, 1e-4},
+                {"tests/data/pt2/dropped.pt2", &SHARDS, PRECISION_FP32, 1e-4},
                 {JAX, &WHOLE, PRECISION_BF16, 6e-2}};
     for (size_t i = 0; i < sizeof RUNS / sizeof *RUNS; i++) {
         struct run_case one = case_of(*state, RUNS[i].path), many = one;

@@ -216,3 +216,23 @@ struct image_range draw_range(struct draw *draw, int64_t whole)
     return (struct image_range){first, is_whole ? whole : draw_int(draw, 1, (int)(whole - first)),
                                 whole};
 }
+
+struct image_call image_call_new(struct image_pair *pair, const char *name, enum op_kind kind,
+                                 enum phase phase, enum imported_kind type)
+{
+    struct image_call tried = {.op = {.name = name, .kind = kind, .phase = phase}};
+    tried.op.work.type = type;
+    if (phase != PHASE_FORWARD) tried.call.adds = (unsigned)draw_int(&pair->draw, 0, 7);
+    return tried;
+}
+
+struct kernel_array *image_call_input(struct image_call *tried, struct kernel_array array)
+{
+    tried->call.inputs[tried->call.input_count] = array;
+    return &tried->call.inputs[tried->call.input_count++];
+}
+struct kernel_array *image_call_output(struct image_call *tried, struct kernel_array array)
+{
+    tried->call.outputs[tried->call.output_count] = array;
+    return &tried->call.outputs[tried->call.output_count++];
+}

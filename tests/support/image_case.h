@@ -33,6 +33,11 @@ struct sizes {
 
 struct image_pair image_pair_open(struct arena *arena, enum precision precision, double tolerance);
 void image_pair_close(struct image_pair *pair);
+// A call without arrays yet; backward adds to results as it is drawn. And its next array.
+struct image_call image_call_new(struct image_pair *pair, const char *name, enum op_kind kind,
+                                 enum phase phase, enum imported_kind type);
+struct kernel_array *image_call_input(struct image_call *tried, struct kernel_array array);
+struct kernel_array *image_call_output(struct image_call *tried, struct kernel_array array);
 // Runs the call on both and compares what they make. What the CPU makes is left in `kept`, which
 // may be NULL. Inputs, and what outputs begin with, are drawn where they are not given.
 void image_call_check(struct image_pair *pair, struct image_call *tried, double **kept);
