@@ -10,7 +10,7 @@ bool scan_is_chunked(const struct stack *stack, const struct block *block,
     bool is_scan = instr->kind == OP_SCAN || instr->kind == OP_SCAN_BACKWARD;
     if (instr->collective != COLLECTIVE_NONE || !is_scan || !stack_is_own_gpu(stack)) return false;
     const struct op *op = &block->ops[instr->op];
-    return !op_scan_is_by_state(block, op) && !op_scan_is_steady(op);
+    return !op_scan_is_by_state(block, op);
 }
 
 // Arrays of 8 bits there are none of: it is operands of products that are cast.
@@ -19,7 +19,7 @@ static struct chunk_scan scan_of(const struct block *block, const struct instr *
 {
     const struct op *op = &block->ops[instr->op];
     bool is_backward = instr->kind == OP_SCAN_BACKWARD;
-    const struct tensor *b = &block->tensors[op->inputs[is_backward ? 3 : 2]];
+    const struct tensor *b = &block->tensors[op->inputs[op_scan_b(op)]];
     struct chunk_scan scan = {.batch = instr->batch,
                               .seq = instr->seq,
                               .heads = instr->heads,
@@ -28,7 +28,8 @@ static struct chunk_scan scan_of(const struct block *block, const struct instr *
                               .state = b->extents[tensor_find_dim(b, DIM_STATE)].size,
                               .heads_each = instr->heads / instr->kv_heads,
                               .bytes = (int64_t)fmax(2, precision_bytes(precision)),
-                              .is_backward = is_backward};
+                              .is_backward = is_backward,
+                              .is_steady = op_scan_is_steady(op)};
     scan.length = chunk_length(&scan);
     return scan;
 }
@@ -76,7 +77,8 @@ struct compute_cost chunked_price(const struct compute_context *context,
     return (struct compute_cost){
         .s = products_s + memory_s + kernels * launch_s,
         .bound = products_s - launches * launch_s > memory_s ? BOUND_COMPUTE : BOUND_MEMORY,
-        .kernel_count = launches + kernels};
+        .kernel_count = launches + kernels,
+        .beside_count = launches + kernels - 1};
 }
 
 double chunked_bytes(const struct stack *stack, enum precision precision,

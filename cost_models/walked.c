@@ -68,7 +68,8 @@ struct compute_cost walked_price(const struct compute_context *context,
     double kernels = is_forward ? 1 : 2 * (double)launches + 1;
     return (struct compute_cost){.s = fmax(walk_s, memory_s) + kernels * device->launch_latency_s,
                                  .bound = walk_s > memory_s ? BOUND_COMPUTE : BOUND_MEMORY,
-                                 .kernel_count = kernels};
+                                 .kernel_count = kernels,
+                                 .beside_count = kernels - 1};
 }
 
 double walked_bytes(const struct stack *stack, const struct block_program *block)

@@ -10,6 +10,8 @@
 // With a(t) = -exp(A_log) dt(t), summed within a chunk, a token leaves exp(a(t) - a(s)) of what
 // token s brought. Heads of a group share products wherever B or C takes part: the channels of all
 // of them are its rows, so that gradients of B and C are summed over heads by the product itself.
+// Of a steady scan a(t) is minus the head's rate, and backward neither exponents nor steps have
+// gradients: what is made for them alone is not.
 
 // What is on the device for each chunk: (rows, columns), of a head or of a group.
 enum chunk_room {
@@ -38,7 +40,8 @@ struct chunk_room_row {
     // Of all groups at once, the others of the heads that are worked on at a time.
     bool is_of_group, is_whole, is_wide;  // wide: fp32 whatever the arrays hold
     enum chunk_side rows, columns;
-    int forward, backward;  // how often our own kernels read or write it; 0: there is none
+    // How often our own kernels read or write it; 0: there is none.
+    int forward, backward, steady;  // steady: backward of one
 };
 
 // C = A B, one for each chunk and head, or group.
@@ -50,6 +53,7 @@ struct chunk_product {
 // passes states on; its way back; what scores have as their gradient.
 enum {
     CHUNK_STATES_MADE = 2,
+    CHUNK_PAST_MADE = 2,
     CHUNK_FORWARD_ALONE = 3,
     CHUNK_FORWARD_PRODUCTS = 4,
     CHUNK_GRADIENTS_BEGUN = 5,
@@ -61,7 +65,7 @@ struct chunk_scan {
     int64_t batch, seq, heads, groups, width, state;
     int64_t heads_each, first_head, first_group;  // heads of a group; here of the whole
     int64_t bytes;                                // of a number in an array
-    bool is_backward;
+    bool is_backward, is_steady;
     int64_t length;  // of a chunk: chunk_length
 };
 
@@ -86,24 +90,24 @@ enum { CHUNK_LENGTH_MIN = 16, CHUNK_LENGTH_MAX = 256 };
 static inline struct chunk_room_row chunk_row(enum chunk_room room)
 {
     static const struct chunk_room_row ROWS[CHUNK_ROOMS] = {
-        {false, false, false, CHUNK_WIDTH, CHUNK_LENGTH, 1, 2},   // X
-        {false, false, false, CHUNK_WIDTH, CHUNK_LENGTH, 1, 1},   // X_LEFT
-        {false, false, false, CHUNK_WIDTH, CHUNK_LENGTH, 0, 1},   // D
-        {false, false, false, CHUNK_WIDTH, CHUNK_LENGTH, 0, 1},   // D_PAST
-        {false, false, false, CHUNK_LENGTH, CHUNK_LENGTH, 1, 1},  // MATRIX
-        {false, false, true, CHUNK_LENGTH, CHUNK_LENGTH, 0, 1},   // D_MATRIX
-        {false, false, true, CHUNK_WIDTH, CHUNK_NUMBERS, 1, 2},   // STATE
-        {false, false, false, CHUNK_WIDTH, CHUNK_NUMBERS, 1, 2},  // BEFORE
-        {false, false, false, CHUNK_WIDTH, CHUNK_NUMBERS, 0, 2},  // D_STATE
-        {false, false, true, CHUNK_WIDTH, CHUNK_LENGTH, 1, 1},    // PAST
-        {false, false, true, CHUNK_WIDTH, CHUNK_LENGTH, 1, 1},    // OWN
-        {false, false, true, CHUNK_WIDTH, CHUNK_LENGTH, 0, 1},    // D_INPUT
-        {true, false, true, CHUNK_LENGTH, CHUNK_LENGTH, 1, 2},    // SCORES
-        {true, false, false, CHUNK_LENGTH, CHUNK_LENGTH, 0, 1},   // D_SCORES
-        {true, true, false, CHUNK_LENGTH, CHUNK_NUMBERS, 1, 1},   // B
-        {true, true, false, CHUNK_LENGTH, CHUNK_NUMBERS, 1, 1},   // C
-        {true, true, true, CHUNK_LENGTH, CHUNK_NUMBERS, 0, 1},    // D_B
-        {true, true, true, CHUNK_LENGTH, CHUNK_NUMBERS, 0, 1},    // D_C
+        {false, false, false, CHUNK_WIDTH, CHUNK_LENGTH, 1, 2, 1},   // X
+        {false, false, false, CHUNK_WIDTH, CHUNK_LENGTH, 1, 1, 1},   // X_LEFT
+        {false, false, false, CHUNK_WIDTH, CHUNK_LENGTH, 0, 1, 1},   // D
+        {false, false, false, CHUNK_WIDTH, CHUNK_LENGTH, 0, 1, 1},   // D_PAST
+        {false, false, false, CHUNK_LENGTH, CHUNK_LENGTH, 1, 1, 1},  // MATRIX
+        {false, false, true, CHUNK_LENGTH, CHUNK_LENGTH, 0, 1, 1},   // D_MATRIX
+        {false, false, true, CHUNK_WIDTH, CHUNK_NUMBERS, 1, 2, 2},   // STATE
+        {false, false, false, CHUNK_WIDTH, CHUNK_NUMBERS, 1, 2, 1},  // BEFORE
+        {false, false, false, CHUNK_WIDTH, CHUNK_NUMBERS, 0, 2, 1},  // D_STATE
+        {false, false, true, CHUNK_WIDTH, CHUNK_LENGTH, 1, 1, 0},    // PAST
+        {false, false, true, CHUNK_WIDTH, CHUNK_LENGTH, 1, 1, 1},    // OWN
+        {false, false, true, CHUNK_WIDTH, CHUNK_LENGTH, 0, 1, 1},    // D_INPUT
+        {true, false, true, CHUNK_LENGTH, CHUNK_LENGTH, 1, 2, 1},    // SCORES
+        {true, false, false, CHUNK_LENGTH, CHUNK_LENGTH, 0, 1, 1},   // D_SCORES
+        {true, true, false, CHUNK_LENGTH, CHUNK_NUMBERS, 1, 1, 1},   // B
+        {true, true, false, CHUNK_LENGTH, CHUNK_NUMBERS, 1, 1, 1},   // C
+        {true, true, true, CHUNK_LENGTH, CHUNK_NUMBERS, 0, 1, 1},    // D_B
+        {true, true, true, CHUNK_LENGTH, CHUNK_NUMBERS, 0, 1, 1},    // D_C
     };
     return ROWS[room];
 }
@@ -128,7 +132,15 @@ static inline struct chunk_product chunk_product(int product)
 }
 static inline bool chunk_has_product(const struct chunk_scan *of, int product)
 {
-    return of->is_backward ? product != CHUNK_FORWARD_ALONE : product < CHUNK_FORWARD_PRODUCTS;
+    bool is_left = product == CHUNK_FORWARD_ALONE || (of->is_steady && product == CHUNK_PAST_MADE);
+    return of->is_backward ? !is_left : product < CHUNK_FORWARD_PRODUCTS;
+}
+
+// How often our own kernels read or write a room in this direction.
+static inline int chunk_passes(const struct chunk_scan *of, enum chunk_room room)
+{
+    struct chunk_room_row row = chunk_row(room);
+    return !of->is_backward ? row.forward : of->is_steady ? row.steady : row.backward;
 }
 
 static inline int64_t chunk_chunks(const struct chunk_scan *of)
@@ -153,7 +165,7 @@ static inline int64_t chunk_room_bytes(const struct chunk_scan *of, enum chunk_r
                                        int64_t heads, int64_t groups)
 {
     struct chunk_room_row row = chunk_row(room);
-    if (!(of->is_backward ? row.backward : row.forward)) return 0;
+    if (!chunk_passes(of, room)) return 0;
     int64_t count = row.is_whole ? of->groups : row.is_of_group ? groups : heads;
     int64_t numbers = count * chunk_chunks(of) * chunk_room_numbers(of, room);
     int64_t bytes = numbers * (row.is_wide ? 4 : of->bytes);
@@ -165,7 +177,7 @@ static inline int64_t chunk_room_bytes(const struct chunk_scan *of, enum chunk_r
 static inline int64_t chunk_beside(const struct chunk_scan *of)
 {
     int64_t heads = chunk_chunks(of) * of->heads;
-    return of->is_backward ? heads * (3 * of->length + 3) : heads * of->length;
+    return of->is_backward && !of->is_steady ? heads * (3 * of->length + 3) : heads * of->length;
 }
 
 static inline int64_t chunk_heads_most(const struct chunk_scan *of)
@@ -229,24 +241,24 @@ static inline struct chunk_gemm chunk_gemm_of(const struct chunk_scan *of,
     return gemm;
 }
 
-// Our own kernels: two before the parts, backward two behind them, and those of each part.
+// Our own kernels: two before the parts, backward two behind them, of which a steady scan has the
+// second, and those of each part.
 static inline int64_t chunk_kernels(const struct chunk_scan *of, int64_t parts)
 {
-    return of->is_backward ? 4 + 6 * parts : 2 + 4 * parts;
+    return of->is_backward ? (of->is_steady ? 3 : 4) + 6 * parts : 2 + 4 * parts;
 }
 
 // What they read and write of the rooms, and of what heads and tokens have beside them; x, and
-// backward d_y, are read twice.
+// backward d_y, are read twice, but of a steady scan.
 static inline double chunk_own_bytes(const struct chunk_scan *of)
 {
     double bytes = 8.0 * (double)chunk_beside(of);
     for (int room = 0; room < CHUNK_ROOMS; room++) {
-        struct chunk_room_row row = chunk_row((enum chunk_room)room);
         bytes += (double)chunk_room_bytes(of, (enum chunk_room)room, of->heads, of->groups) *
-                 (of->is_backward ? row.backward : row.forward);
+                 chunk_passes(of, (enum chunk_room)room);
     }
-    return bytes + (double)(of->batch * of->seq * of->heads * of->width * of->bytes) *
-                       (of->is_backward ? 2 : 1);
+    int again = of->is_steady ? 0 : of->is_backward ? 2 : 1;
+    return bytes + (double)(of->batch * of->seq * of->heads * of->width * of->bytes) * again;
 }
 
 static inline double chunk_product_bytes(const struct chunk_scan *of)

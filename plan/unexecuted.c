@@ -91,10 +91,9 @@ static bool scales_experts(const struct block *block, const struct op *op)
 static bool is_of_cpus(const struct block *block, const struct op *op)
 {
     bool is_by_state = op->kind == OP_SCAN && op_scan_is_by_state(block, op);
-    bool is_steady = op_scan_is_steady(op);
     bool is_of_pairs =
         op->kind == OP_GATHER && block->tensors[op->inputs[1]].role == TENSOR_ACTIVATION;
-    return is_by_state || is_steady || is_of_pairs || scales_experts(block, op) ||
+    return is_by_state || is_of_pairs || scales_experts(block, op) ||
            op->kind == OP_CHOOSE || imported_is_of_cpus(&op->work);
 }
 

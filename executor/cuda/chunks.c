@@ -13,7 +13,9 @@ struct chunks {
 
 static struct chunk_scan scan_of(const struct run *run, bool is_backward)
 {
-    const struct kernel_array *x = &run->call->inputs[is_backward ? 1 : 0], *b = x + 2;
+    const struct op *op = run->call->op;
+    const struct kernel_array *x = &run->call->inputs[is_backward ? 1 : 0];
+    const struct kernel_array *b = &run->call->inputs[op_scan_b(op)];
     int number = run_input(run, is_backward ? 1 : 0).number;
     struct chunk_scan scan = {.batch = x->sizes[0],
                               .seq = x->sizes[1],
@@ -25,7 +27,8 @@ static struct chunk_scan scan_of(const struct run *run, bool is_backward)
                               .first_head = x->first[2],
                               .first_group = b->first[2],
                               .bytes = number_bytes(number),
-                              .is_backward = is_backward};
+                              .is_backward = is_backward,
+                              .is_steady = op_scan_is_steady(op)};
     scan.length = chunk_length(&scan);
     return scan;
 }
@@ -56,7 +59,7 @@ static const char *begin(struct chunks *of)
 {
     const struct run *run = of->run;
     struct chunk_args *args = &of->args;
-    int first = of->scan.is_backward ? 1 : 0;
+    int first = of->scan.is_backward ? 1 : 0, b = op_scan_b(run->call->op);
     int64_t bytes = chunk_bytes(&of->scan), heads = chunk_chunks(&of->scan) * of->scan.heads;
     int64_t tokens = heads * of->scan.length;
     of->memory = run_scratch(run, SCRATCH_PARTIAL, bytes);
@@ -70,12 +73,13 @@ static const char *begin(struct chunks *of)
                                 .length = of->scan.length,
                                 .chunks = chunk_chunks(&of->scan),
                                 .x = run_input(run, first),
-                                .dt = run_input(run, first + 1),
-                                .b = run_input(run, first + 2),
-                                .c = run_input(run, first + 3),
-                                .a_log = run_input(run, first + 4),
-                                .d = run_input(run, first + 5)};
+                                .b = run_input(run, b),
+                                .c = run_input(run, b + 1),
+                                .a_log = run_input(run, b + 2)};
     args->exponents = (float *)(void *)(of->memory + bytes) - chunk_beside(&of->scan);
+    if (of->scan.is_steady) return NULL;
+    args->dt = run_input(run, first + 1);
+    args->d = run_input(run, b + 3);
     if (!of->scan.is_backward) return NULL;
     args->d_exponents = args->exponents + tokens;
     args->d_dts = args->d_exponents + tokens;
@@ -194,14 +198,23 @@ const char *cuda_scan_backward(const struct run *run)
     }
     if ((fault = begin(&of))) return fault;
     of.args.d_y = run_input(run, 0);
-    struct reals *const outputs[] = {&of.args.d_x, &of.args.d_dt,    &of.args.d_b,
-                                     &of.args.d_c, &of.args.d_a_log, &of.args.d_d};
-    for (int i = 0; i < call->output_count; i++)
-        *outputs[i] = run_output(run, i);
-    of.args.adds_b = call_adds(call, 2);
-    of.args.adds_c = call_adds(call, 3);
-    of.args.adds_a_log = call_adds(call, 4);
-    of.args.adds_d = call_adds(call, 5);
+    bool is_steady = of.scan.is_steady;
+    int b = is_steady ? 1 : 2;
+    of.args.d_x = run_output(run, 0);
+    of.args.d_b = run_output(run, b);
+    of.args.d_c = run_output(run, b + 1);
+    of.args.adds_b = call_adds(call, b);
+    of.args.adds_c = call_adds(call, b + 1);
+    if (!is_steady) {
+        of.args.d_dt = run_output(run, 1);
+        of.args.d_a_log = run_output(run, 4);
+        of.args.d_d = run_output(run, 5);
+        of.args.adds_a_log = call_adds(call, 4);
+        of.args.adds_d = call_adds(call, 5);
+    }
+    // Rates of a steady one, which nothing trains.
+    for (int i = 3; i < call->output_count && is_steady && !fault; i++)
+        fault = cuda_begin_sum(run->device, run->stream, call, i);
     for (int64_t head = 0; head < of.scan.heads && !fault; head += of.part.heads) {
         begin_part(&of, head);
         if (head == 0) kernel_chunk_begin(run->on, &of.args);

@@ -38,7 +38,14 @@ DEVICE int64_t row_of(const struct chunk_args *a, const struct chunk_place *plac
 }
 DEVICE float step_of(const struct chunk_args *a, const struct chunk_place *place, int64_t token)
 {
-    return token < place->count ? load(a->dt, row_of(a, place, token)) : 0;
+    if (token >= place->count) return 0;
+    return a->dt.data ? load(a->dt, row_of(a, place, token)) : 1;
+}
+// Of a head, which a token's step multiplies.
+DEVICE float rate_of(const struct chunk_args *a, int64_t head)
+{
+    float rate = load(a->a_log, head);
+    return a->dt.data ? -expf(rate) : -rate;
 }
 DEVICE float rounded(int number, float x)
 {
@@ -51,9 +58,11 @@ KERNEL(chunk_exponents, struct chunk_args, a)
     for (int64_t i = INDEX; i < a.chunks * a.heads; i += INDICES) {
         int64_t head = i % a.heads, chunk = i / a.heads, begin = chunk % each * a.length;
         int64_t first = chunk / each * a.seq + begin;
-        float rate = -expf(load(a.a_log, head)), sum = 0;
+        float rate = rate_of(&a, head), sum = 0;
         for (int64_t t = 0; t < a.length; t++) {
-            if (begin + t < a.seq) sum += rate * load(a.dt, (first + t) * a.heads + head);
+            float step = begin + t >= a.seq ? 0 : 1;
+            if (step > 0 && a.dt.data) step = load(a.dt, (first + t) * a.heads + head);
+            sum += rate * step;
             a.exponents[i * a.length + t] = sum;
         }
     }
@@ -246,7 +255,7 @@ BLOCK_KERNEL(chunk_out, struct chunk_args, a)
         const struct chunk_place *place = &tile.place;
         int64_t token = tile.token + lane, channel = tile.channel + lane;
         float past = token < a.length ? expf(place->exponents[token]) : 0;
-        float skip = load(a.d, place->head);
+        float skip = a.d.data ? load(a.d, place->head) : 0;
         __syncthreads();
         for (int r = warp; r < TILE && tile.channel + r < a.width && token < a.length; r += warps) {
             int64_t at = (place->at * a.width + tile.channel + r) * a.length + token;
@@ -256,7 +265,7 @@ BLOCK_KERNEL(chunk_out, struct chunk_args, a)
         for (int r = warp; r < TILE && tile.token + r < place->count; r += warps) {
             if (channel >= a.width) continue;
             int64_t at = row_of(&a, place, tile.token + r) * a.width + channel;
-            store(a.y, at, y[lane][r] + skip * load(a.x, at));
+            store(a.y, at, a.d.data ? y[lane][r] + skip * load(a.x, at) : y[lane][r]);
         }
     }
 }
@@ -279,11 +288,13 @@ BLOCK_KERNEL(chunk_scores_back, struct chunk_args, a)
         struct split of = split_of(row, a.length);
         int64_t query = of.column;
         float scores[LANE_TOKENS], sums[LANE_TOKENS];
+        bool says = a.d_dt.data != NULL;
         UNROLL
         for (int j = 0; j < LANE_TOKENS; j++) {
             int64_t key = lane + 32 * j;
             sums[j] = 0;
-            scores[j] = key <= query ? load(a.room[CHUNK_SCORES], row * a.length + key) : 0;
+            bool is_read = says && key <= query;
+            scores[j] = is_read ? load(a.room[CHUNK_SCORES], row * a.length + key) : 0;
         }
         for (int64_t head = 0; head < a.share; head++) {
             struct chunk_place place = place_of(&a, of.line * a.share + head);
@@ -298,6 +309,7 @@ BLOCK_KERNEL(chunk_scores_back, struct chunk_args, a)
                 sums[j] += left * d;
                 said += rounded(a.room[CHUNK_MATRIX].number, scores[j] * left) * d;
             }
+            if (!says) continue;
             said = warp_sum(said);
             if (lane == 0 && begin + warp < rows)
                 a.d_exponents[(place.chunk * a.heads + place.head) * a.length + query] = said;
@@ -328,6 +340,7 @@ DEVICE float channel_back(const struct chunk_args *a, int64_t at, float left, fl
 {
     float own = load(a->room[CHUNK_OWN], at), kept = load(a->room[CHUNK_D_INPUT], at);
     float input = own + left * kept;
+    if (!a->d_dt.data) return input;
     sums->step += x * input;
     sums->own += load(a->room[CHUNK_X], at) * own;
     sums->left += x * kept;
@@ -366,7 +379,8 @@ BLOCK_KERNEL(chunk_heads_back, struct chunk_args, a)
     for (int64_t i = blockIdx.x; i < a.part_heads * a.chunks; i += gridDim.x) {
         struct chunk_place place = place_of(&a, i);
         int64_t of_head = place.chunk * a.heads + place.head;
-        float skip = load(a.d, place.head), at_end = 0, of_skip = 0;
+        bool says = a.d_dt.data != NULL;
+        float skip = says ? load(a.d, place.head) : 0, at_end = 0, of_skip = 0;
         ROLLED
         for (int64_t token = 0; token < place.count; token += TILE) {
             int64_t t = token + lane;
@@ -376,7 +390,7 @@ BLOCK_KERNEL(chunk_heads_back, struct chunk_args, a)
             ROLLED
             for (int64_t channel = 0; channel < a.width; channel += TILE) {
                 __syncthreads();
-                for (int r = warp; r < TILE; r += warps) {
+                for (int r = warp; r < TILE && says; r += warps) {
                     x[r][lane] = load_token(&a, &place, a.x, token + r, channel + lane);
                     d[r][lane] = load_token(&a, &place, a.d_y, token + r, channel + lane);
                 }
@@ -384,9 +398,8 @@ BLOCK_KERNEL(chunk_heads_back, struct chunk_args, a)
                 for (int r = warp; r < TILE && channel + r < a.width && t < place.count;
                      r += warps) {
                     int64_t at = (place.at * a.width + channel + r) * a.length + t;
-                    float out = d[lane][r];
-                    x[lane][r] =
-                        step * channel_back(&a, at, left, x[lane][r], out, &sums) + skip * out;
+                    float in = says ? x[lane][r] : 0, out = says ? d[lane][r] : 0;
+                    x[lane][r] = step * channel_back(&a, at, left, in, out, &sums) + skip * out;
                 }
                 __syncthreads();
                 for (int r = warp; r < TILE && token + r < place.count; r += warps) {
@@ -394,6 +407,7 @@ BLOCK_KERNEL(chunk_heads_back, struct chunk_args, a)
                     if (channel + lane < a.width) store(a.d_x, at, x[r][lane]);
                 }
             }
+            if (!says) continue;
             parts[warp][lane] = sums;
             __syncthreads();
             if (warp > 0 || t >= place.count) continue;
@@ -405,6 +419,7 @@ BLOCK_KERNEL(chunk_heads_back, struct chunk_args, a)
             at_end += kept;
             of_skip += sums.skip;
         }
+        if (!says) continue;
         at_end += end_back(&a, &place);
         block_sums(&at_end, &of_skip);
         if (threadIdx.x == 0) {
@@ -441,7 +456,8 @@ KERNEL(chunk_steps_back, struct chunk_args, a)
 KERNEL(chunk_store, struct chunk_args, a)
 {
     int64_t count = a.batch * a.seq * a.groups * a.state, each = a.chunks / a.batch;
-    for (int64_t i = INDEX; i < count + a.heads; i += INDICES) {
+    int64_t heads = a.d_a_log.data ? a.heads : 0;
+    for (int64_t i = INDEX; i < count + heads; i += INDICES) {
         if (i < count) {
             struct split row = split_of(i, a.state), token = split_of(row.line, a.groups);
             struct split sequence = split_of(token.line, a.seq);
@@ -466,7 +482,8 @@ KERNEL(chunk_store, struct chunk_args, a)
 void kernel_chunk_sums(struct CUstream_st *stream, const struct chunk_args *args)
 {
     int64_t count = args->batch * args->seq * args->groups * args->state + args->heads;
-    LAUNCH(chunk_steps_back, *args, blocks_for(args->chunks * args->heads, THREADS), THREADS,
-           stream);
+    if (args->d_dt.data)
+        LAUNCH(chunk_steps_back, *args, blocks_for(args->chunks * args->heads, THREADS), THREADS,
+               stream);
     LAUNCH(chunk_store, *args, blocks_for(count, THREADS), THREADS, stream);
 }

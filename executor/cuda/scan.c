@@ -66,8 +66,6 @@ const char *cuda_check_scan(const struct kernel_call *call, int first_input)
 {
     const char *fault = call_check_scan(call, first_input);
     if (fault) return fault;
-    if (op_scan_is_steady(call->op))
-        return "a scan of steady rates: CPUs alone have a kernel for it";
     if (!call_is_by_state(call, first_input)) return NULL;
     return "a scan with an A for each number of a state: CPUs alone have a kernel for it";
 }

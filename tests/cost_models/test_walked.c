@@ -139,6 +139,40 @@ static void the_price_is_of_products_and_kernels(void **state)
     }
 }
 
+// Of the same two sequences by lightning attention backward says nothing to rates and steps: PAST
+// is not made, x and d_y are read once, and beside the rooms there are exponents alone.
+static void steady_scans_do_less(void **state)
+{
+    (void)state;
+    struct chunk_scan of = {.batch = 2,
+                            .seq = 4096,
+                            .heads = 80,
+                            .groups = 1,
+                            .width = 64,
+                            .state = 128,
+                            .heads_each = 80,
+                            .bytes = 2,
+                            .is_backward = true,
+                            .length = 128};
+    struct chunk_scan steady = of;
+    steady.is_steady = true;
+    int64_t tile = 64 * 128, square = 128 * 128, heads = 64 * 80;
+    assert_int_equal(chunk_beside(&steady), heads * 128);
+    assert_int_equal(chunk_room_bytes(&steady, CHUNK_PAST, 80, 1), 0);
+    assert_int_equal(chunk_kernels(&steady, 3), 3 + 6 * 3);
+    int products = 0;
+    for (int i = 0; i < CHUNK_PRODUCTS; i++)
+        products += chunk_has_product(&steady, i);
+    assert_int_equal(products, 10);
+    // X and both states once less, PAST never, scores once less; of a token and head in fp32 what
+    // exponents and steps have, and of a chunk and head three more.
+    double rooms = (double)(heads * (2 * tile + 4 * tile + 2 * 2 * tile) + 64 * 4 * square);
+    double beside = 8.0 * (double)(heads * (2 * 128 + 3)), again = 2.0 * 2 * 4096 * 80 * 64 * 2;
+    assert_true(is_near(chunk_own_bytes(&of) - chunk_own_bytes(&steady), rooms + beside + again));
+    of.is_backward = steady.is_backward = false;
+    assert_true(is_near(chunk_own_bytes(&of) - chunk_own_bytes(&steady), again / 2));
+}
+
 // Of 96 numbers each of 401,408 turns 256 pieces; no fewer than 64 turns are a piece, and a number
 // a thread are enough of many numbers.
 static void sums_of_few_numbers_are_cut_into_pieces(void **state)
@@ -187,6 +221,7 @@ int main(void)
         cmocka_unit_test(chunks_of_a_scan_are_counted_by_hand),
         cmocka_unit_test(parts_are_of_whole_groups_or_of_one),
         cmocka_unit_test(the_price_is_of_products_and_kernels),
+        cmocka_unit_test(steady_scans_do_less),
         cmocka_unit_test(sums_of_few_numbers_are_cut_into_pieces),
         cmocka_unit_test(the_delta_rule_takes_more),
         cmocka_unit_test(others_have_chunks_of_their_own),
