@@ -1,5 +1,6 @@
 #include "cost_models/attention.h"
 #include "cost_models/attention_unfused.h"
+#include "cost_models/choosing.h"
 #include "cost_models/measured.h"
 #include "cost_models/parameters.h"
 
@@ -229,6 +230,7 @@ struct compute_cost attention_price(const struct compute_context *context,
 struct compute_cost choose_price(const struct compute_context *context, const struct instr *instr,
                                  struct compute_cost stream)
 {
+    if (stack_is_own_gpu(context->stack)) return choosing_price(context, instr, &stream);
     const struct device_efficiency *efficiency = &context->device->efficiency;
     double scale = context->stack->attention_forward_scale;
     double ratio = fmin(1, efficiency->attention_forward_ratio * scale);

@@ -1,6 +1,7 @@
 #include "cost_models/memory.h"
 
 #include "cost_models/attention_unfused.h"
+#include "cost_models/choosing.h"
 #include "cost_models/chunked.h"
 #include "cost_models/convolution.h"
 #include "cost_models/linear_loss.h"
@@ -74,7 +75,8 @@ double memory_kernel_bytes(const struct stack *stack, enum precision precision,
     bytes = fmax(bytes, convolution_bytes(stack, precision, block));
     bytes = fmax(bytes, linear_loss_bytes(precision, block));
     bytes = fmax(bytes, walked_bytes(stack, block));
-    return fmax(bytes, chunked_bytes(stack, precision, block));
+    bytes = fmax(bytes, chunked_bytes(stack, precision, block));
+    return fmax(bytes, choosing_bytes(stack, block));
 }
 
 void memory_note_kernels(const struct stack *stack, enum precision precision,

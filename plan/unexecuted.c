@@ -94,7 +94,7 @@ static bool is_of_cpus(const struct block *block, const struct op *op)
     bool is_of_pairs =
         op->kind == OP_GATHER && block->tensors[op->inputs[1]].role == TENSOR_ACTIVATION;
     return is_by_state || is_of_pairs || scales_experts(block, op) ||
-           op->kind == OP_CHOOSE || imported_is_of_cpus(&op->work);
+           imported_is_of_cpus(&op->work);
 }
 
 bool unexecuted_check_graph(const struct graph *graph, const char *device, struct err *err)

@@ -32,16 +32,13 @@ const char *attend_read(struct attend *attend, const struct kernel_call *call, i
     attend->k_stride = array_stride(k, 1);
     attend->v_stride = array_stride(v, 1);
     attend->out_stride = attend->heads * attend->value_width;
-    const struct kernel_array *more = v + 1, *end = call->inputs + call->input_count;
-    if (more < end && more->rank == 1) attend->sink = (more++)->data;
+    const struct kernel_array *sink = call_sink(call, first_input);
+    attend->sink = sink ? sink->data : NULL;
     if (call->op->top_k == 0) return NULL;
-    bool is_plain = call->op->alibi <= 0 && call->op->softcap <= 0 && call->op->dropout_ratio <= 0;
-    bool has_choice = more < end && more->rank == 3 && more->sizes[0] == q->sizes[0] &&
-                      more->sizes[1] == q->sizes[1];
-    if (!is_plain || !has_choice)
-        return "attention to chosen keys wants them by query, and scores as they are";
-    attend->chosen = more->data;
-    attend->chosen_count = more->sizes[2];
+    fault = call_check_chosen(call, first_input);
+    if (fault) return fault;
+    attend->chosen = call_chosen(call, first_input)->data;
+    attend->chosen_count = call_chosen(call, first_input)->sizes[2];
     return NULL;
 }
 

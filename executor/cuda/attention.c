@@ -9,7 +9,7 @@ const char *cuda_check_attention(const struct kernel_call *call, int first_input
 {
     struct kernel_call folded = *call;
     const char *fault = call_fold_attention(&folded, first_input);
-    if (!fault && call->op->top_k > 0) fault = "no kernel for attention to chosen keys";
+    if (!fault && call->op->top_k > 0) fault = call_check_chosen(&folded, first_input);
     return fault ? fault : call_check_attention(&folded, first_input);
 }
 
@@ -38,8 +38,12 @@ static struct cuda_attend attend_read(const struct run *run, int first_input)
                                  .k = reals_of(run->device, k),
                                  .v = reals_of(run->device, v)};
     attend.number = attend.q.number;
-    attend.has_sink = call->input_count > first_input + 3 && v[1].rank == 1;
-    if (attend.has_sink) attend.sink = reals_of(run->device, v + 1);
+    const struct kernel_array *sink = call_sink(call, first_input);
+    attend.has_sink = sink != NULL;
+    if (sink) attend.sink = reals_of(run->device, sink);
+    if (call->op->top_k == 0) return attend;
+    attend.chosen = reals_of(run->device, call_chosen(call, first_input));
+    attend.chosen_count = array_last(call_chosen(call, first_input));
     return attend;
 }
 
@@ -140,6 +144,10 @@ static struct attend_args args_of(const struct cuda_attend *a, const struct cuda
         .lse_stride = a->heads,
         .out_stride = a->heads * a->value_width,
         .merges = call->merges,
+        .chosen = a->op->top_k > 0
+                      ? reals_at(a->chosen, at->sequence * a->queries * a->chosen_count)
+                      : (struct reals){0},
+        .chosen_count = a->chosen_count,
     };
 }
 

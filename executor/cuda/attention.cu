@@ -28,6 +28,27 @@ DEVICE float kept(const struct attend_args *a, int64_t head, int64_t query, int6
     return (float)(1 / (1 - a->dropout_ratio));
 }
 
+// The keys that a query sees: those of a range, or the chosen ones that are here.
+DEVICE int64_t keys_count(const struct attend_args *a, struct keys seen)
+{
+    return a->chosen.data ? a->chosen_count : seen.end - seen.first;
+}
+DEVICE int64_t key_at(const struct attend_args *a, struct keys seen, int64_t query, int64_t i)
+{
+    if (!a->chosen.data) return seen.first + i;
+    int64_t key = (int64_t)load(a->chosen, query * a->chosen_count + i) - a->first_key;
+    return key >= 0 && key < a->keys ? key : -1;
+}
+// The sums that follow let no thread write a chosen key's before all have done this.
+DEVICE void clear_unseen(const struct attend_args *a, struct keys seen, struct reals row,
+                         int64_t first)
+{
+    for (int64_t i = threadIdx.x; i < a->keys; i += blockDim.x) {
+        bool is_seen = !a->chosen.data && i >= seen.first && i < seen.end;
+        if (!is_seen) store(row, first + i, 0);
+    }
+}
+
 BLOCK_KERNEL(attend, struct attend_args, a)
 {
     for (int64_t row = blockIdx.x; row < a.heads * a.queries; row += gridDim.x) {
@@ -41,20 +62,26 @@ BLOCK_KERNEL(attend, struct attend_args, a)
             before = load(a.sink, head);
         }
         float most = before;
-        for (int64_t i = seen.first + threadIdx.x; i < seen.end; i += blockDim.x)
-            most = fmaxf(most, score_of(&a, slope, scores[i], i));
+        int64_t count = keys_count(&a, seen);
+        for (int64_t i = threadIdx.x; i < count; i += blockDim.x) {
+            int64_t key = key_at(&a, seen, query, i);
+            if (key >= 0) most = fmaxf(most, score_of(&a, slope, scores[key], key));
+        }
         most = block_max(most);
         bool is_empty = most == -INFINITY;
-        for (int64_t i = seen.first + threadIdx.x; i < seen.end; i += blockDim.x)
-            total += expf(score_of(&a, slope, scores[i], i) - most);
+        for (int64_t i = threadIdx.x; i < count; i += blockDim.x) {
+            int64_t key = key_at(&a, seen, query, i);
+            if (key >= 0) total += expf(score_of(&a, slope, scores[key], key) - most);
+        }
+        clear_unseen(&a, seen, a.weights, row * a.keys);
         total = block_sum(total);
         float rest = before > -INFINITY ? expf(before - most) : 0;
         total += rest;
-        for (int64_t i = threadIdx.x; i < a.keys; i += blockDim.x) {
-            bool is_seen = i >= seen.first && i < seen.end && !is_empty;
-            float p = is_seen ? expf(score_of(&a, slope, scores[i], i) - most) / total : 0;
-            if (is_seen) p *= kept(&a, head, query, i);
-            store(a.weights, row * a.keys + i, p);
+        for (int64_t i = threadIdx.x; i < count; i += blockDim.x) {
+            int64_t key = key_at(&a, seen, query, i);
+            if (key < 0) continue;
+            float p = is_empty ? 0 : expf(score_of(&a, slope, scores[key], key) - most) / total;
+            store(a.weights, row * a.keys + key, p * kept(&a, head, query, key));
         }
         // All threads have read the log-sum-exp when the sums above are known.
         if (threadIdx.x > 0) continue;
@@ -101,20 +128,19 @@ BLOCK_KERNEL(attend_back, struct attend_args, a)
         float lse = load(a.lse, query * a.lse_stride + head);
         for (int64_t i = threadIdx.x; i < a.value_width; i += blockDim.x)
             mean += load(a.d, out + i) * load(a.out, out + i);
+        clear_unseen(&a, seen, a.weights, row * a.keys);
+        clear_unseen(&a, seen, a.d_weights, row * a.keys);
         mean = block_sum(mean);
-        for (int64_t i = threadIdx.x; i < a.keys; i += blockDim.x) {
-            int64_t at = row * a.keys + i;
-            bool is_seen = i >= seen.first && i < seen.end;
-            float p = 0, d = 0, factor = 0;
-            if (is_seen) {
-                p = expf(score_of(&a, slope, a.scores[at], i) - lse);
-                factor = kept(&a, head, query, i);
-                d = p * (a.d_scores[at] * factor - mean) * a.scale;
-                float t = a.softcap > 0 ? tanhf(a.scores[at] / a.softcap) : 0;
-                d *= 1 - t * t;
-            }
+        int64_t count = keys_count(&a, seen);
+        for (int64_t i = threadIdx.x; i < count; i += blockDim.x) {
+            int64_t key = key_at(&a, seen, query, i), at = row * a.keys + key;
+            if (key < 0) continue;
+            float p = expf(score_of(&a, slope, a.scores[at], key) - lse);
+            float factor = kept(&a, head, query, key);
+            float d = p * (a.d_scores[at] * factor - mean) * a.scale;
+            float t = a.softcap > 0 ? tanhf(a.scores[at] / a.softcap) : 0;
             store(a.weights, at, p * factor);
-            store(a.d_weights, at, d);
+            store(a.d_weights, at, d * (1 - t * t));
         }
     }
 }

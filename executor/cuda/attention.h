@@ -12,6 +12,8 @@ struct cuda_attend {
     int64_t first_query, first_key;            // places in the whole
     int64_t first_head, first_kv_head, group;  // heads of the whole that share a key head
     struct reals q, k, v, sink;
+    struct reals chosen;  // (batch, seq, chosen); data NULL: all keys are attended to
+    int64_t chosen_count;
     int number;  // of probabilities
     bool has_sink;
 };

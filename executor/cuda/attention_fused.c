@@ -94,6 +94,7 @@ static const char *special(const struct cuda_attend *a, struct reals lse,
         [UNFUSED_UNEVEN_HEADS] = !is_grouped,
         [UNFUSED_RING_WINDOW] = sees_none,
         [UNFUSED_CUT_CHUNK] = is_cut,
+        [UNFUSED_CHOSEN] = op->top_k > 0,
     };
     for (int rule = 0; rule < UNFUSED_COUNT; rule++) {
         if (breaks[rule]) return unfused_text((enum unfused)rule);

@@ -240,6 +240,7 @@ const char *cuda_delta(const struct run *run);
 const char *cuda_delta_backward(const struct run *run);
 // What can_run says of them.
 const char *cuda_check_attention(const struct kernel_call *call, int first_input);
+const char *cuda_check_choose(const struct kernel_call *call);
 const char *cuda_check_conv(const struct kernel_call *call, int first_input);
 const char *cuda_check_scan(const struct kernel_call *call, int first_input);
 const char *cuda_check_delta(const struct kernel_call *call, int first_input);
@@ -251,6 +252,8 @@ const char *cuda_attention_backward(const struct run *run);
 void cuda_note_attention(struct cuda_device *device, const struct sdpa_shape *shape,
                          const char *fault, bool is_refused);
 int cuda_attention_paths(struct device *device, struct attention_path *paths);
+const char *cuda_choose(const struct run *run);
+const char *cuda_choose_backward(const struct run *run);
 const char *cuda_gather(const struct run *run);
 const char *cuda_gather_backward(const struct run *run);
 const char *cuda_loss(const struct run *run);

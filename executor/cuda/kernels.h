@@ -252,6 +252,18 @@ struct sight {
     int64_t prefix;
 };
 
+// Of some queries of a sequence the keys of highest score (models/op_choose.h), of products
+// [query][head][key] whose sums by weight are scores [query][key].
+struct choose_args {
+    struct sight sight;
+    int64_t queries, heads, keys, most;
+    int64_t first_query, first_key;
+    int64_t weight_stride;  // of queries
+    float *products, *scores;
+    struct reals weights, chosen;
+};
+void kernel_choose(struct CUstream_st *stream, const struct choose_args *args);
+
 struct softmax_args {
     struct sight sight;
     int64_t rows, keys, first_key;
@@ -280,9 +292,11 @@ struct attend_args {
     const uint64_t *key_at;  // NULL, or where it is found instead, on the device
     float *scores, *d_scores;
     struct reals weights, d_weights;  // [head][query][key]: probabilities, gradients of scores
-    struct reals sink, lse, out, d;   // sink by head; lse by lse_stride, out and d by out_stride
-    int64_t lse_stride, out_stride;   // of queries; heads follow each other
-    float *factors;                   // [head][query]: what is left of an earlier block
+    struct reals chosen;  // [query][chosen_count]: keys in the whole, ascending; data NULL: all
+    int64_t chosen_count;
+    struct reals sink, lse, out, d;  // sink by head; lse by lse_stride, out and d by out_stride
+    int64_t lse_stride, out_stride;  // of queries; heads follow each other
+    float *factors;                  // [head][query]: what is left of an earlier block
     bool merges;
 };
 void kernel_attend(struct CUstream_st *stream, const struct attend_args *args);

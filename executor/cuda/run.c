@@ -47,6 +47,8 @@ static const struct kernel_row KERNELS[OP_KIND_COUNT] = {
     [OP_LINEAR_LOSS_BACKWARD] = {cuda_linear_loss_backward, 3},
     [OP_DELTA] = {cuda_delta, 0},
     [OP_DELTA_BACKWARD] = {cuda_delta_backward, 28},
+    [OP_CHOOSE] = {cuda_choose, 0},
+    [OP_CHOOSE_BACKWARD] = {cuda_choose_backward, 63},
 };
 
 static const char *check_route(const struct kernel_call *call)
@@ -81,6 +83,8 @@ const char *cuda_can_run(const struct kernel_call *call)
     case OP_ATTENTION:
     case OP_ATTENTION_BACKWARD:
         return cuda_check_attention(call, kind == OP_ATTENTION ? 0 : 1);
+    case OP_CHOOSE:
+        return cuda_check_choose(call);
     case OP_CONV:
     case OP_CONV_BACKWARD:
         return cuda_check_conv(call, kind == OP_CONV ? 0 : 1);

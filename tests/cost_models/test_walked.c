@@ -1,7 +1,9 @@
 #include "tests/support/test.h"
 
+#include "cost_models/choosing.h"
 #include "cost_models/chunked.h"
 #include "cost_models/walked.h"
+#include "plan/choose_parts.h"
 #include "plan/scan_chunks.h"
 #include "plan/strided_sums.h"
 #include "plan/walked.h"
@@ -173,6 +175,24 @@ static void steady_scans_do_less(void **state)
     assert_true(is_near(chunk_own_bytes(&of) - chunk_own_bytes(&steady), again / 2));
 }
 
+// 64 heads of the indexer by 4,096 keys, and their sum, are 1,064,960 bytes a query, of which 256
+// MiB hold 252: 17 products of each of two sequences, and as many kernels behind them.
+static void choices_are_made_for_as_many_queries_as_have_room(void **state)
+{
+    struct priced of = start(*state, "deepseek-v3.2", "meshwright");
+    const struct compute_context *compute = &of.context.compute;
+    const struct instr *instr;
+    const struct block_program *block = with(&of, OP_CHOOSE, &instr);
+    assert_int_equal(choose_queries(4096, 64, 4096), 252);
+    assert_true(choosing_bytes(of.stack, block) == 252.0 * 1064960);
+    struct compute_cost cost = compute_price(compute, block, instr);
+    assert_true(cost.kernel_count == 2 * 2 * 17 && cost.beside_count == 67);
+    // Products of all pairs are written in fp32; those of half of them, and their sums, are read.
+    double written = 2.0 * 4096 * 4096 * 64 * 4, seen = 2.0 * 4096 * 4097 / 2 * 4;
+    double moved = written + seen * 66;
+    assert_true(cost.s > stream_s(compute, moved) && cost.s < 2 * stream_s(compute, moved));
+}
+
 // Of 96 numbers each of 401,408 turns 256 pieces; no fewer than 64 turns are a piece, and a number
 // a thread are enough of many numbers.
 static void sums_of_few_numbers_are_cut_into_pieces(void **state)
@@ -222,6 +242,7 @@ int main(void)
         cmocka_unit_test(parts_are_of_whole_groups_or_of_one),
         cmocka_unit_test(the_price_is_of_products_and_kernels),
         cmocka_unit_test(steady_scans_do_less),
+        cmocka_unit_test(choices_are_made_for_as_many_queries_as_have_room),
         cmocka_unit_test(sums_of_few_numbers_are_cut_into_pieces),
         cmocka_unit_test(the_delta_rule_takes_more),
         cmocka_unit_test(others_have_chunks_of_their_own),

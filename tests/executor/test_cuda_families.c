@@ -63,7 +63,18 @@ enum { TRIED_COUNT = sizeof TRIED / sizeof *TRIED };
     "\"num_experts_per_token\": 1, \"num_shared_experts\": 1, \"moe_intermediate_size\": 4, "   \
     "\"first_k_dense_replace\": 2, \"linear_num_heads\": 2, \"linear_head_dim\": 33, "          \
     "\"layer_types\": [\"linear_attention\"]}"
+// Keys are chosen, by three heads.
+#define CHOSEN(layers)                                                                            \
+    "{\"model_type\": \"deepseek_v32\", \"vocab_size\": 40, \"hidden_size\": 8, "                 \
+    "\"intermediate_size\": 8, \"num_attention_heads\": 4, \"num_key_value_heads\": null, "       \
+    "\"q_lora_rank\": 6, \"kv_lora_rank\": 6, \"qk_nope_head_dim\": 3, \"qk_rope_head_dim\": 2, " \
+    "\"v_head_dim\": 5, \"n_group\": null, \"n_routed_experts\": 4, \"first_k_dense_replace\": "  \
+    "2, "                                                                                         \
+    "\"num_experts_per_tok\": 2, \"n_shared_experts\": 1, \"moe_intermediate_size\": 4, "         \
+    "\"index_n_heads\": 3, \"index_head_dim\": 6, \"num_hidden_layers\": 1, "                     \
+    "\"index_topk\": " layers "}"
 static const char *const MODELS[] = {
+    CHOSEN("3"),
     DELTA,
     DELTA_CHANNELS,
     "{\"model_type\": \"apertus\", " NARROW "}",
@@ -108,6 +119,23 @@ struct pair {
     struct kernel_case cpu, cuda;
 };
 
+// Of a query some of the keys up to it, ascending, and -1 behind them.
+static void draw_chosen(struct draw *draw, struct interpreter *in, int chosen)
+{
+    const struct tensor *tensor = &in->block->tensors[chosen];
+    int64_t most = tensor->extents[2].size, elements = interpreter_elements(in, chosen);
+    double *values = interpreter_array(in, chosen);
+    for (int64_t row = 0; row < elements / most; row++) {
+        int64_t written = 0, own = row % in->sizes[chosen][1];
+        for (int64_t key = 0; key <= own && written < most; key++) {
+            bool is_last = key == own && written == 0;
+            if (is_last || draw_int(draw, 0, 1)) values[row * most + written++] = (double)key;
+        }
+        while (written < most)
+            values[row * most + written++] = -1;
+    }
+}
+
 // Multiples of 1/64 below 1, which all back ends have exactly. Labels are of any column.
 static void draw_values(struct draw *draw, struct interpreter *in)
 {
@@ -118,6 +146,9 @@ static void draw_values(struct draw *draw, struct interpreter *in)
         for (int64_t i = 0; i < interpreter_elements(in, t); i++)
             values[i] = is_ids ? draw_int(draw, 0, 1) : draw_int(draw, -63, 63) / 64.0;
     }
+    for (int o = 0; o < in->block->op_count; o++)
+        if (in->block->ops[o].kind == OP_CHOOSE)
+            draw_chosen(draw, in, in->block->ops[o].outputs[0]);
     // Steps of scans and of a delta rule are not negative: states would grow.
     for (int o = 0; o < in->block->op_count; o++) {
         const struct op *op = &in->block->ops[o];
@@ -311,6 +342,35 @@ static void scans_of_several_chunks_equal_the_recurrence(void **state)
     }
 }
 
+// More keys than an emulated block has threads, of a query at a time or of several; of many equal
+// scores the first are chosen, and exactly those: sums of these numbers are exact.
+static void choices_among_many_keys_are_those_of_the_cpu(void **state)
+{
+    static const struct {
+        int64_t seq;
+        const char *model;
+    } CHOICES[] = {{150, CHOSEN("20")}, {70, CHOSEN("64")}, {24, CHOSEN("30")}};
+    struct draw draw = draw_start("choices", 12);
+    for (int t = 0; t < TRIED_COUNT; t++) {
+        struct pair pair = open_pair(*state, &TRIED[t]);
+        pair.cuda.tolerance = 1e-6;  // of what it is added to
+        for (size_t m = 0; m < sizeof CHOICES / sizeof *CHOICES; m++) {
+            struct graph *graph = tiny_graph(*state, CHOICES[m].model, &(struct import_options){0});
+            pair.cpu.seq = pair.cuda.seq = CHOICES[m].seq;
+            for (int b = 0; b < graph->block_count; b++) {
+                struct block_gradients gradients;
+                const struct block *block = autodiff_block(*state, &graph->blocks[b], &gradients);
+                struct interpreter in = interpreter_new(*state, block, BATCH, CHOICES[m].seq);
+                in.head_count = graph->head_count;
+                draw_values(&draw, &in);
+                for (int o = 0; o < block->op_count; o++)
+                    if (block->ops[o].kind == OP_CHOOSE) check_op(&draw, &pair, &in, o);
+            }
+        }
+        close_pair(&pair);
+    }
+}
+
 // x of some dims, and of the others one, that a gate or a result has.
 static struct shape draw_part(struct draw *draw, const struct shape *whole, int rank)
 {
@@ -431,6 +491,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(operators_of_newer_models_equal_those_of_the_cpu),
         cmocka_unit_test(scans_of_several_chunks_equal_the_recurrence),
+        cmocka_unit_test(choices_among_many_keys_are_those_of_the_cpu),
         cmocka_unit_test(drawn_shapes_equal_those_of_the_cpu),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);

@@ -1,7 +1,6 @@
 #include "tests/support/test.h"
 
 #include "plan/layout/rules.h"
-#include "plan/unexecuted.h"
 #include "tests/support/run_case.h"
 #include "tests/support/tiny_models.h"
 #include "tests/support/whole_model.h"
@@ -155,19 +154,30 @@ static void updates_as_gradients_come_find_their_places(void **state)
     if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
 }
 
-// On a GPU it is refused, in the planner's words and in the back end's.
-static void no_other_device_has_a_kernel_of_the_choice(void **state)
+// The kernels of CUDA, on their emulation, in fp32.
+static void the_kernels_of_cuda_compute_it_too(void **state)
 {
-    struct run_case of = shared(MODELS[0], &WAYS[0]);
-    struct err why = {0};
-    of.backend = "cuda";
-    struct run_outcome *found = run_case_run(*state, &of, &why);
-    assert_false(found->done);
-    assert_non_null(strstr(found->error, "attention.choose: no kernel for this operator"));
-    struct graph *graph = tiny_graph(*state, MODELS[0], &(struct import_options){0});
-    assert_true(unexecuted_check_graph(graph, "cpu", &why));
-    assert_false(unexecuted_check_graph(graph, "gpu", &why));
-    assert_non_null(strstr(why.text, "CPUs alone have a kernel for its operator attention.choose"));
+    static const double SINGLE = 2e-5;
+    for (int m = 0; m < MODEL_COUNT; m++) {
+        struct arena_mark mark = arena_mark(*state);
+        struct run_case of = run_case_new(MODELS[m], SEQ, BATCH);
+        of.backend = "cuda";
+        of.steps = 1;
+        of.clip_norm = of.learning_rate = 0;
+        struct run_outcome *found = run_case_done(*state, &of);
+        const char *difference = whole_model_difference(*state, &of, found, SINGLE);
+        if (difference) fail_msg("%s: %s", MODELS[m], difference);
+        struct run_case shares = shared(MODELS[m], &WAYS[m % WAY_COUNT]);
+        shares.steps = 1;
+        shares.clip_norm = shares.learning_rate = 0;
+        struct run_case alone = shares;
+        shares.backend = "cuda";
+        struct run_outcome *expected = run_case_done(*state, &alone);
+        found = run_case_done(*state, &shares);
+        difference = run_outcome_difference(*state, expected, found, SINGLE);
+        if (difference) fail_msg("%s: %s", run_case_text(*state, &shares), difference);
+        arena_reset(*state, mark);
+    }
 }
 
 int main(void)
@@ -175,7 +185,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(zeros_lie_as_their_parameters_do),
         cmocka_unit_test(updates_as_gradients_come_find_their_places),
-        cmocka_unit_test(no_other_device_has_a_kernel_of_the_choice),
+        cmocka_unit_test(the_kernels_of_cuda_compute_it_too),
         cmocka_unit_test(one_rank_computes_what_plain_loops_do),
         cmocka_unit_test(choosing_all_keys_is_attention_to_all),
         cmocka_unit_test(several_ranks_compute_what_one_does),

@@ -1,0 +1,53 @@
+#include "cost_models/choosing.h"
+#include "cost_models/gemm.h"
+#include "plan/choose_parts.h"
+
+#include <math.h>
+
+bool choosing_is_own(const struct stack *stack, const struct instr *instr)
+{
+    return instr->kind == OP_CHOOSE && instr->collective == COLLECTIVE_NONE &&
+           stack_is_own_gpu(stack);
+}
+
+// A product of heads and keys for so many queries, which writes 4 bytes a number, and the kernel
+// that reads what is seen of them and writes and reads their sum.
+struct compute_cost choosing_price(const struct compute_context *context, const struct instr *instr,
+                                   const struct compute_cost *stream)
+{
+    struct compute_context wide = *context;
+    wide.precision = wide_precision(context->device, context->precision);
+    double launch_s = context->device->launch_latency_s, products_s = 0, launches = 0;
+    double narrow_bytes = precision_bytes(wide.precision);
+    int64_t queries = instr->seq, keys = instr->kv_seq, heads = instr->heads;
+    int64_t some = choose_queries(queries, heads, keys);
+    for (int64_t first = 0; first < queries; first += some) {
+        enum bound bound;
+        int64_t left = queries - first, count = some < left ? some : left;
+        const struct gemm gemm = {1, count * heads, keys, instr->head_dim};
+        double wide_bytes = (double)(count * heads) * (double)keys * (sizeof(float) - narrow_bytes);
+        products_s += gemm_s(&wide, &gemm, 0, &bound) + stream_s(context, wide_bytes);
+        launches += 2;
+    }
+    double batch = (double)instr->batch;
+    double pairs = instr->flop / ((double)heads * (2.0 * (double)instr->head_dim + 3));
+    double bytes = sizeof(float) * pairs * ((double)heads + 2);
+    double kernels_s = stream_s(context, bytes) + batch * launches / 2 * launch_s;
+    double s = batch * products_s + kernels_s + stream->s - launch_s * stream->kernel_count;
+    return (struct compute_cost){.s = s,
+                                 .bound = BOUND_MEMORY,
+                                 .kernel_count = batch * launches,
+                                 .beside_count = batch * launches - 1};
+}
+
+double choosing_bytes(const struct stack *stack, const struct block_program *block)
+{
+    double bytes = 0;
+    for (int i = 0; i < block->instr_count; i++) {
+        const struct instr *instr = &block->instrs[i];
+        if (!choosing_is_own(stack, instr)) continue;
+        int64_t some = choose_queries(instr->seq, instr->heads, instr->kv_seq);
+        bytes = fmax(bytes, (double)(some * choose_query_bytes(instr->heads, instr->kv_seq)));
+    }
+    return bytes;
+}
