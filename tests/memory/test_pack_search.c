@@ -1,4 +1,5 @@
 #include "memory/pack/pack_branch.h"
+#include "memory/pack/pack_order.h"
 #include "tests/support/draw.h"
 #include "tests/support/pack_problems.h"
 #include "tests/support/test.h"
@@ -116,15 +117,15 @@ static struct pack_problem draw_problem(struct arena *arena, struct draw *draw, 
     return (struct pack_problem){buffers, count, 0};
 }
 
-// Asks just under and at the optimum, which brute force knows.
-static void agrees_with_brute_force(struct arena *arena, const struct pack_problem *problem,
-                                    bool every_rule_off, unsigned members)
+// Asks just under and at the optimum, which brute force knows. Returns the nodes that it took.
+static int64_t agrees_with_brute_force(struct arena *arena, const struct pack_problem *problem,
+                                       bool every_rule_off, unsigned members)
 {
     struct pack_options options = {.node_cap = NODES, .every_rule_off = every_rule_off};
     struct pack_result counts = {0};
     enum { BEHIND = -7 };
     int64_t offsets[SMALL + 1], best = brute_height(problem);
-    if (best == INT64_MAX || best == 0) return;
+    if (best == INT64_MAX || best == 0) return 0;
     offsets[problem->count] = BEHIND;
     enum pack_answer under =
         pack_search_by(arena, problem, best - 1, &options, members, offsets, &counts);
@@ -133,6 +134,7 @@ static void agrees_with_brute_force(struct arena *arena, const struct pack_probl
     assert_int_equal(offsets[problem->count], BEHIND);
     assert_int_equal(at, PACK_YES);
     assert_true(is_valid(problem, offsets, best));
+    return counts.node_count;
 }
 
 static int rounds(int otherwise)
@@ -141,9 +143,13 @@ static int rounds(int otherwise)
     return given ? atoi(given) : otherwise;
 }
 
-static void compare(struct arena *arena, const char *what, struct kind kind, bool every_rule_off)
+// A rule that leaves out less than it did changes no answer, only the nodes on the way to it: as
+// many as were measured, and a twentieth more.
+static void compare(struct arena *arena, const char *what, struct kind kind, bool every_rule_off,
+                    int64_t nodes_most)
 {
     struct draw draw = draw_start(what, 20261121);
+    int64_t nodes = 0;
     for (int i = 0; i < rounds(500); i++) {
         struct arena_mark mark = arena_mark(arena);
         uint64_t seed = draw.state;
@@ -151,32 +157,72 @@ static void compare(struct arena *arena, const char *what, struct kind kind, boo
         if (i % 100 == 0) printf("# problem %d: state %llu\n", i, (unsigned long long)seed);
         int member = i % (pack_member_count() + 1);
         unsigned members = member == pack_member_count() ? ~0u : 1u << member;
-        agrees_with_brute_force(arena, &problem, every_rule_off, members);
+        nodes += agrees_with_brute_force(arena, &problem, every_rule_off, members);
         arena_reset(arena, mark);
     }
+    printf("# %s: %lld nodes\n", what, (long long)nodes);
+    if (!getenv("MESHWRIGHT_ROUNDS")) assert_in_range(nodes, 1, nodes_most);
 }
 
 static void search_equals_brute_force(void **state)
 {
-    compare(*state, "plain", (struct kind){0}, false);
+    compare(*state, "plain", (struct kind){0}, false, 2019);
 }
 
 static void search_equals_brute_force_without_its_rules(void **state)
 {
-    compare(*state, "plain, no rules", (struct kind){0}, true);
+    compare(*state, "plain, no rules", (struct kind){0}, true, 2019);
 }
 
 static void search_equals_brute_force_with_alignment(void **state)
 {
-    compare(*state, "aligned", (struct kind){.has_alignment = true}, false);
-    compare(*state, "aligned, no rules", (struct kind){.has_alignment = true}, true);
+    compare(*state, "aligned", (struct kind){.has_alignment = true}, false, 4093);
+    compare(*state, "aligned, no rules", (struct kind){.has_alignment = true}, true, 105204);
 }
 
 static void search_equals_brute_force_with_fixed_buffers(void **state)
 {
-    compare(*state, "fixed", (struct kind){.has_fixed = true}, false);
-    compare(*state, "fixed, no rules", (struct kind){.has_fixed = true}, true);
-    compare(*state, "fixed and aligned", (struct kind){true, true}, false);
+    compare(*state, "fixed", (struct kind){.has_fixed = true}, false, 1257);
+    compare(*state, "fixed, no rules", (struct kind){.has_fixed = true}, true, 1382);
+    compare(*state, "fixed and aligned", (struct kind){true, true}, false, 1961);
+}
+
+// Too many buffers for brute force: how high what is found lies in all, and after how many nodes.
+static void larger_problems_are_packed_as_low_and_as_soon(void **state)
+{
+    enum { PROBLEMS = 40, BUFFERS = 24, NODES_EACH = 3000, MOVES_EACH = 2000 };
+    struct arena *arena = *state, scratch = {0};
+    struct draw draw = draw_start("larger packings", 20261130);
+    int64_t height = 0, bound = 0, nodes = 0, greedy = 0, moves = 0, reached = 0;
+    for (int i = 0; i < PROBLEMS; i++) {
+        struct pack_buffer buffers[BUFFERS];
+        int64_t offsets[BUFFERS];
+        for (int b = 0; b < BUFFERS; b++) {
+            int64_t lower = draw_int(&draw, 0, 14), size = draw_int(&draw, 1, 12);
+            int64_t upper = lower + draw_int(&draw, 1, 6), alignment = i % 2 ? 1 : 1 << b % 3;
+            bool is_fixed = i % 4 == 3 && b == 0;
+            buffers[b] = (struct pack_buffer){lower, upper, size, alignment, is_fixed ? 0 : -1};
+        }
+        const struct pack_problem problem = {buffers, BUFFERS, 0};
+        const struct pack_options options = {.node_cap = NODES_EACH, .seed = 1};
+        struct pack_result result = pack_solve(arena, &scratch, &problem, &options);
+        assert_true(is_valid(&problem, result.offsets, result.height));
+        height += result.height;
+        bound += result.bound;
+        nodes += result.node_count;
+        greedy += pack_greedy(&scratch, &problem, offsets);
+        const struct pack_sections *sections = pack_sections_make(arena, &problem);
+        reached += pack_repair(&scratch, &problem, sections, result.height, MOVES_EACH, 0, offsets,
+                               &moves);
+        assert_true(is_valid(&problem, offsets, INT64_MAX));
+    }
+    arena_free(&scratch);
+    printf("# %lld high, bound %lld, %lld nodes; greedy %lld; chains %lld, %lld moves\n",
+           (long long)height, (long long)bound, (long long)nodes, (long long)greedy,
+           (long long)reached, (long long)moves);
+    // As measured; of nodes and moves a twentieth more.
+    assert_true(height <= 2368 && bound >= 2331 && greedy <= 2391);
+    assert_true(nodes <= 22619 && reached >= 38 && moves <= 7366);
 }
 
 // The solver as a whole: optimal, proven, and the same twice.
@@ -247,6 +293,7 @@ int main(void)
         cmocka_unit_test(search_equals_brute_force_without_its_rules),
         cmocka_unit_test(search_equals_brute_force_with_alignment),
         cmocka_unit_test(search_equals_brute_force_with_fixed_buffers),
+        cmocka_unit_test(larger_problems_are_packed_as_low_and_as_soon),
         cmocka_unit_test(solver_finds_and_proves_the_optimum),
         cmocka_unit_test(cut_rectangles_are_put_together_again),
     };
