@@ -12,6 +12,9 @@ our @EXPORT_OK = qw(programs tests_near run_test);
 
 my $MEMORY_KB = 12_000_000;
 
+# A program that takes longer to trace is traced, and asked, function by function.
+my $WHOLE_S = 1.5;
+
 sub digest_of {
     my ($path) = @_;
     open my $file, '<:raw', $path or die "$path: $!\n";
@@ -120,16 +123,24 @@ sub read_record {
     return \%test;
 }
 
+# The program and what is preloaded to pick one of its functions. `name`: "test_x", "test_x function".
+sub parts_of {
+    my ($name, $build) = @_;
+    my ($program, $function) = split / /, $name;
+    return ("$build/tests/$program", POSIX::getcwd() . "/$build/tests/trace_lines.so",
+            defined $function ? (TEST_FUNCTION => $function) : ());
+}
+
 # Runs a test on the traced modules and keeps what it came to.
 sub trace_test {
     my ($build, $name, $key, $line_at, $slowest_s) = @_;
     my $marks = POSIX::getcwd() . "/$build/traces/$name.marks";
     unlink $marks;
-    my $preload = POSIX::getcwd() . "/$build/tests/trace_lines.so";
+    my ($program, $preload, %picks) = parts_of($name, $build);
     my %environment = (BUILD => $build, LD_PRELOAD => $preload, TRACE_LINES => $marks,
-                       CMOCKA_MESSAGE_OUTPUT => 'TAP');
+                       CMOCKA_MESSAGE_OUTPUT => 'TAP', %picks);
     my ($status, $cpu_s, $wall_s) =
-        run_in("$build/tracing", "$build/tests/$name", \%environment, $slowest_s, 30 + 5 * $slowest_s);
+        run_in("$build/tracing", $program, \%environment, $slowest_s, 30 + 5 * $slowest_s);
     my $test = {key => $key, status => $status, cpu_s => $cpu_s, wall_s => $wall_s,
                 lines => read_trace($marks, $line_at)};
     unlink $marks;
@@ -148,16 +159,21 @@ sub make_tracing {
          . "ln -f $build/traced/libmeshwright.so $folder/$build/libmeshwright.so") == 0 or die;
 }
 
-# All unit tests: {tests => [{name, cpu_s, wall_s, lines}], lines => {file => [traced lines]}}.
-# Traces stay, by what the modules and the test program are.
-sub programs {
-    my ($build, $jobs, $slowest_s) = @_;
-    my $modules = digest_of("$build/traced/libmeshwright.so");
-    my @names = map { s{.*/}{}r } grep { !/\.[od]$/ } glob "$build/tests/test_*";
-    my %key = map { $_ => "$modules " . digest_of("$build/tests/$_") } @names;
-    my $line_at = places_of("$build/traced/libmeshwright.so");
+# The functions of a program, of those that have several.
+sub functions_of {
+    my ($name) = @_;
+    my ($path) = glob "tests/*/$name.c";
+    open my $file, '<', $path // return or return;
+    local $/;
+    my @functions = <$file> =~ /\bcmocka_unit_test\w*\((\w+)/g;
+    return @functions > 1 ? map {"$name $_"} @functions : ();
+}
+
+# Traces those of the tests of which there is no trace of these modules.
+sub trace_all {
+    my ($build, $jobs, $slowest_s, $key, $line_at, @names) = @_;
     my @stale = grep {
-        my $test = read_record("$build/traces/$_", $key{$_});
+        my $test = read_record("$build/traces/$_", $key->($_));
         !$test || ($test->{status} ne '0' && $test->{cpu_s} < $slowest_s);
     } @names;
     make_tracing($build) if @stale;
@@ -167,16 +183,35 @@ sub programs {
             my $name = shift @stale;
             my $child = fork // die "fork: $!\n";
             if (!$child) {
-                trace_test($build, $name, $key{$name}, $line_at, $slowest_s);
+                trace_test($build, $name, $key->($name), $line_at, $slowest_s);
                 POSIX::_exit(0);
             }
             $running{$child} = 1;
         }
         delete $running{+wait};
     }
+}
+
+# All unit tests, programs or their functions: {tests => [{name, cpu_s, wall_s, lines}],
+# lines => {file => [traced lines]}}. Traces stay, by what the modules and the test program are.
+sub programs {
+    my ($build, $jobs, $slowest_s) = @_;
+    my $modules = digest_of("$build/traced/libmeshwright.so");
+    my @programs = map { s{.*/}{}r } grep { !/\.[od]$/ } glob "$build/tests/test_*";
+    my %digest = map { $_ => digest_of("$build/tests/$_") } @programs;
+    my $key = sub { "$modules $digest{(split / /, $_[0])[0]}" };
+    my $line_at = places_of("$build/traced/libmeshwright.so");
+    my @names;
+    trace_all($build, $jobs, $WHOLE_S, $key, $line_at, @programs);
+    for my $name (@programs) {
+        my @functions = read_record("$build/traces/$name", $key->($name))->{cpu_s} > $WHOLE_S
+            ? functions_of($name) : ();
+        push @names, @functions ? @functions : $name;
+    }
+    trace_all($build, $jobs, $slowest_s, $key, $line_at, @names);
     my %programs = (tests => [], lines => {});
     for my $name (@names) {
-        my $test = read_record("$build/traces/$name", $key{$name}) // die "no trace of $name\n";
+        my $test = read_record("$build/traces/$name", $key->($name)) // die "no trace of $name\n";
         $test->{name} = $name;
         my $why = $test->{cpu_s} > $slowest_s ? sprintf('it takes %.0f s', $test->{cpu_s})
                 : $test->{status} ne '0'      ? "it fails: $test->{status}" : undef;
@@ -213,8 +248,8 @@ sub is_named_like {
     my ($test, $file) = @_;
     my ($room, $folder, $stem) = $file =~ m{^(\w+)/(?:(\w+)/)?([^/]*)\.c$};
     my %words = map { $_ => 1 } split(/_/, $stem), $folder // ();
-    my @shared = grep { $words{s/s$//r} || $words{$_} || $words{"${_}s"} } split /_/, $test =~ s/^test_//r;
-    return @shared + (($room_of{$test} // '') eq $room ? 0.5 : 0);
+    my @shared = grep { $words{s/s$//r} || $words{$_} || $words{"${_}s"} } split /_/, $test =~ s/^test_| .*//gr;
+    return @shared + (($room_of{$test =~ s/ .*//r} // '') eq $room ? 0.5 : 0);
 }
 
 # The tests that come to a line of a file, the most promising first. What is in plug-ins is not
@@ -246,9 +281,12 @@ sub tests_near {
 sub run_test {
     my ($test, $worker, $preload) = @_;
     my $most_s = 2 + 1.5 * $test->{cpu_s};
-    my %environment = (BUILD => 'build/mutants', LD_PRELOAD => $preload, CMOCKA_MESSAGE_OUTPUT => 'TAP');
-    my ($status, $cpu_s, $wall_s) = run_in($worker, "build/mutants/tests/$test->{name}", \%environment,
-                                             $most_s, 20 + 10 * $most_s);
+    my ($program, $picker, %picks) = parts_of($test->{name}, 'build/mutants');
+    my %environment = (BUILD => 'build/mutants', LD_PRELOAD => $preload, CMOCKA_MESSAGE_OUTPUT => 'TAP',
+                       %picks);
+    $environment{LD_PRELOAD} = join ':', grep {length} $preload, $picker if %picks;
+    my ($status, $cpu_s, $wall_s) =
+        run_in($worker, $program, \%environment, $most_s, 20 + 10 * $most_s);
     die "$test->{name} does not start\n" if $status eq '127';
     my $failure = $status eq '0' ? undef : $status =~ /^\d/ ? "exit $status" : $status;
     # Ranks that wait for each other take no processor, but time.

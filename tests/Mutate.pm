@@ -32,7 +32,9 @@ sub masked {
     $text =~ s{(//[^\n]*|/\*.*?\*/)|("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')}
               {defined $1 ? $blank->($1) : '"' . ('_' x (length($2) - 2)) . '"'}gse;
     $text =~ s{^([ \t]*\#(?:[^\n]*\\\n)*[^\n]*)}{$blank->($1)}gme;
-    # A weaker assert changes no answer; sizes of allocations are the sanitizers' ground.
+    # A weaker assert changes no answer; sizes of allocations and arrays are the sanitizers' ground.
+    $text =~ s{(\bsizeof (\w+) / sizeof \*\2\b)}{$blank->($1)}ge;
+    $text =~ s{\bchar \w+\K(\[\w+\])}{$blank->($1)}ge;
     $text =~ s{(\b(?:assert|static_assert|_Static_assert|ARENA_NEW|ARENA_GROW)\s*(\((?:[^()]|(?2))*\)))}
               {$blank->($1)}gse;
     return $text;
@@ -79,7 +81,7 @@ sub condition_faults {
 # Memory and handles that are given back late are the sanitizers' ground, too.
 sub statement_faults {
     my ($seen, $before) = @_;
-    return () unless $seen =~ /^\s*(?!$TYPE|free\b|fclose\b|close\b|arena_reset\b|\w+_(?:free|free_env|close)\b|return\b|goto\b|else\b|case\b|default\b|for\b|\})(\w.*;|\*.*;)\s*$/;
+    return () unless $seen =~ /^\s*(?!$TYPE|free\b|fclose\b|close\b|arena_reset\b|\w+_(?:free\w*|close)\b|return\b|goto\b|else\b|case\b|default\b|for\b|\})(\w.*;|\*.*;)\s*$/;
     my ($statement, $at) = ($1, $-[1]);
     return () unless $before =~ /(?:^|[;{}:)]|\belse)\s*$/ && $before !~ /\bfor \(/;
     return ['statement', $at, $statement, ';'];

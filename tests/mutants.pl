@@ -2,8 +2,9 @@
 # Plants single-line faults, one at a time, and says how many of them a unit test finds (make
 # mutants). Modules are one shared library that all test programs use: a fault is its own file
 # compiled anew and loaded before that library, so nothing else is built again. Each test's lines
-# are traced once, and a fault is shown only to the tests that come to its line: those named like
-# its file, those that found others there and the cheapest first, up to the first that fails.
+# are traced once, those of a slow program function by function, and a fault is shown only to the tests
+# that come to its line: those named like its file, those that found others there and the cheapest
+# first, up to the first that fails.
 #
 # A fault that the compiler makes into the same code, or refuses, is drawn again; so is one that
 # tests/data/equivalent_mutants.txt lists with the reason why no test can tell it from the original.
@@ -269,7 +270,7 @@ sub told {
     my $at = "$fault->{file}:$fault->{line}";
     my $kind = $kinds{$fault->{kind}} //= [0, 0];
     $kind->[1]++;
-    if ($verdict =~ /^found by (\S+)/) {
+    if ($verdict =~ /^found by (.*?) \(/) {
         $kind->[0]++;
         $found{$fault->{file}}{$1}++;
     } else {
