@@ -121,6 +121,21 @@ const struct memo_block *composing_recomputed(struct composer *composer,
     return composing_kind(composer, parallel, recompute_of(composer, parallel), STAYS_NOT, kind);
 }
 
+bool composer_knows(struct composer *composer, const struct parallel *parallel)
+{
+    const struct graph *graph = composer->graph;
+    int way = recompute_of(composer, parallel);
+    for (int i = 0; i < STAYS_COUNT; i++) {
+        enum stays stays = stays_there(parallel, (enum stays)i);
+        const struct variant *variant = variant_of(composer, parallel, way, stays);
+        for (int kind = 0; kind < graph->block_count; kind++) {
+            bool is_layer = graph->blocks[kind].role == BLOCK_LAYER;
+            if (is_layer && !variant->blocks[kind]) return false;
+        }
+    }
+    return true;
+}
+
 const struct memo_block *composing_block(struct composer *composer, const struct parallel *parallel,
                                          int block)
 {
@@ -168,6 +183,23 @@ static void add_copies(struct composer *composer, const struct parallel *paralle
     sum->s[PHASE_BACKWARD][PART_OFFLOAD] += use->count * copy.backward_s;
 }
 
+// Of a recomputed block that nobody has lowered yet, where such are guessed.
+static bool add_guess(struct composer *composer, const struct parallel *parallel,
+                      const struct block_use *use, struct phases *sum)
+{
+    int block = use->block_program, kind = division_kind(block);
+    if (!composer->guesses || !division_recomputes(block) || !composer->guesses[kind]) return false;
+    int way = recompute_of(composer, parallel);
+    const struct variant *variant = variant_of(composer, parallel, way, division_stays(block));
+    if (variant->blocks[kind]) return false;
+    const struct memo_block *plain =
+        composing_kind(composer, parallel, 0, division_stays(block), kind);
+    add_phases(sum, &plain->price, use->count);
+    sum->s[PHASE_BACKWARD][PART_RECOMPUTE] +=
+        use->count * composing_guessed_s(parallel, composer->guesses[kind], plain);
+    return true;
+}
+
 static const struct phases *phases_of(struct composer *composer, const struct parallel *parallel)
 {
     const struct division *division = composer->division;
@@ -184,13 +216,14 @@ static const struct phases *phases_of(struct composer *composer, const struct pa
         phases->classes[i] = (struct phases){0};
         for (int u = 0; u < chunk->use_count; u++) {
             const struct block_use *use = &chunk->uses[u];
+            if (add_guess(composer, parallel, use, &phases->classes[i])) continue;
             const struct memo_block *block =
                 composing_block(composer, parallel, use->block_program);
             add_phases(&phases->classes[i], &block->price, use->count);
             add_copies(composer, parallel, use, block, &phases->classes[i]);
         }
     }
-    phases->known = true;
+    phases->known = !composer->guesses;
     return phases->classes;
 }
 
@@ -270,12 +303,18 @@ static struct once_key once_key(const struct composer *composer, const struct pa
     return key;
 }
 
+// Nobody asks for phases of its classes: their blocks have no price.
 static const struct step_price *once_put(struct composer *composer, const struct once_key *key,
                                          const struct program *program)
 {
     struct once_entry *entry = ARENA_NEW(composer->arena, struct once_entry, 1);
+    struct arena_mark mark = arena_mark(composer->scratch);
+    const struct block_price *blocks =
+        ARENA_NEW(composer->scratch, struct block_price, program->block_count);
     entry->key = *key;
-    entry->price = step_price(composer->arena, memo_context(composer->memo), program);
+    entry->price =
+        step_price_of_blocks(composer->arena, memo_context(composer->memo), program, blocks, NULL);
+    arena_reset(composer->scratch, mark);
     index_put(composer->arena, &composer->onces, entry);
     return entry->price;
 }
@@ -301,8 +340,7 @@ bool composing_once_hangs(const struct composer *composer, const struct parallel
     return memo_keeps_casts(composer->memo) || parallel->lora.rank > 0;
 }
 
-// By class of the division that it is made for: *of.
-static const struct step_price *once_of(struct composer *composer, const struct parallel *parallel,
+const struct step_price *composing_once(struct composer *composer, const struct parallel *parallel,
                                         const struct division *division, const struct division **of)
 {
     int zero = parallel->accumulates ? -parallel->zero : parallel->zero;
@@ -319,8 +357,7 @@ static const struct step_price *once_of(struct composer *composer, const struct 
     return once_put(composer, &key, &program);
 }
 
-// The step of a plan without what happens once a step.
-static struct step_price steady_price(struct composer *composer, const struct parallel *parallel)
+struct step_price composing_steady(struct composer *composer, const struct parallel *parallel)
 {
     const struct division *division = composer_division(composer, parallel);
     use_division(composer, division);
@@ -332,7 +369,7 @@ static struct step_price steady_price(struct composer *composer, const struct pa
         memcpy(class->phase_s, phases[i].s, sizeof class->phase_s);
         step_add_host(composer->request->stack, division->stage_count, class);
     }
-    composing_add_gradients(composer, parallel);
+    if (!composer->guesses) composing_add_gradients(composer, parallel);
     int64_t batch = composer->request->workload.global_batch;
     price.shape = (struct schedule_shape){division->stage_count, division->chunk_count,
                                           (int)parallel_micro_batch_count(parallel, batch),
@@ -351,10 +388,13 @@ static struct step_price steady_price(struct composer *composer, const struct pa
 
 struct cost composer_cost(struct composer *composer, const struct parallel *parallel)
 {
-    struct step_price price = steady_price(composer, parallel);
+    struct step_price price = composing_steady(composer, parallel);
     const struct division *division = composer->division;
     const struct division *of;
-    const struct step_price *once = once_of(composer, parallel, division, &of);
+    // Nothing is lowered for a guess.
+    struct parallel plain = *parallel;
+    if (composer->guesses) plain.recompute = RECOMPUTE_NONE, plain.recompute_classes = 0;
+    const struct step_price *once = composing_once(composer, &plain, division, &of);
     for (int i = 0; i < division->class_count; i++) {
         struct chunk_price *class = &composer->classes[i];
         int at = of == division ? i : division->base_class[i];
@@ -368,106 +408,6 @@ struct cost composer_cost(struct composer *composer, const struct parallel *para
     price.tied_reduce_s = once->tied_reduce_s;
     price.norm_s = once->norm_s;
     return closed_form_after(&composer->paths, &price);
-}
-
-static double chunk_phase_s(const struct step_price *price, int stage, int chunk, enum phase phase)
-{
-    const double *part_s =
-        price->classes[price->class_of[stage * price->shape.chunk_count + chunk]].phase_s[phase];
-    double sum_s = 0;
-    for (int part = 0; part < PART_COUNT; part++)
-        sum_s += part_s[part];
-    return sum_s;
-}
-
-// Where W may be put off. A stage has its own work, and before that waits for the first forward
-// through the stages in front of it, if it has one chunk. The stage whose F and B take longest
-// takes them of all micro-batches, of which the first comes up through those in front and the last
-// goes down again; and a micro-batch passes all stages up and down. Where steps run into each other
-// a stage is still busy with the step before while it waits for its first forward; the first stage,
-// which does not wait, sees the rest of them all the same.
-static double parted_s(const struct step_price *price)
-{
-    double before_s[PHASE_COUNT] = {0}, chain_s = 0, least_s = 0;
-    int chunks = price->shape.chunk_count;
-    double m = price->shape.micro_batch_count, hop_s = price->hop_s;
-    for (int i = 0; i < price->runs->run_count; i++) {
-        struct stage_run run = price->runs->runs[i];
-        double own_s[PHASE_COUNT] = {0};
-        for (int chunk = 0; chunk < chunks; chunk++)
-            for (int phase = 0; phase < PHASE_COUNT; phase++)
-                own_s[phase] += chunk_phase_s(price, run.first, chunk, (enum phase)phase);
-        double pair_s = own_s[PHASE_FORWARD] + own_s[PHASE_BACKWARD];
-        chain_s += run.count * pair_s;
-        int last = chunks == 1 ? run.count - 1 : 0;
-        double up_s = before_s[PHASE_FORWARD] + last * (own_s[PHASE_FORWARD] + hop_s);
-        double down_s = before_s[PHASE_BACKWARD] + last * (own_s[PHASE_BACKWARD] + hop_s);
-        double idle_s = price->post_validated ? 0 : up_s;
-        least_s = fmax(least_s, m * (pair_s + own_s[PHASE_WEIGHT]) + idle_s);
-        least_s = fmax(least_s, m * pair_s + up_s + down_s);
-        for (int phase = 0; phase < PHASE_COUNT && chunks == 1; phase++)
-            before_s[phase] += run.count * (own_s[phase] + hop_s);
-    }
-    return fmax(least_s, chain_s);
-}
-
-double composer_bound(struct composer *composer, const struct parallel *parallel)
-{
-    struct step_price price = steady_price(composer, parallel);
-    // Where W stands apart the closed form replays the schedule: what no order of its tasks can
-    // undercut is asked first.
-    if (!schedule_row(parallel->schedule)->backward_fused) return parted_s(&price);
-    return closed_form_after(&composer->paths, &price).step_s;
-}
-
-// The longest update of a stage, where hosts do it behind all gradients; else 0: it is short, and
-// what comes once a step is not asked for it.
-static double host_update_s(struct composer *composer, const struct parallel *parallel,
-                            const struct step_price *price)
-{
-    bool is_apart = !price->post_validated && !step_streams(&composer->request->workload);
-    if (!is_apart || parallel->offload.optimizer == TIER_DEVICE) return 0;
-    const struct division *division = composer->division, *of;
-    const struct step_price *once = once_of(composer, parallel, division, &of);
-    double most_s = 0;
-    for (int i = 0; i < price->runs->run_count; i++) {
-        int first = price->runs->runs[i].first * price->shape.chunk_count;
-        double own_s = 0;
-        for (int chunk = 0; chunk < price->shape.chunk_count; chunk++) {
-            int class = price->class_of[first + chunk];
-            own_s += once->classes[of == division ? class : division->base_class[class]].update_s;
-        }
-        most_s = fmax(most_s, own_s);
-    }
-    return most_s;
-}
-
-static double chunk_s(const struct chunk_price *class)
-{
-    double sum_s = 0;
-    for (int part = 0; part < PHASE_COUNT * PART_COUNT; part++)
-        sum_s += (&class->phase_s[0][0])[part];
-    return sum_s;
-}
-
-// A stage does its tasks one after the other, between the first forward that comes down to it and
-// the last gradient that goes up.
-double composer_busiest(struct composer *composer, const struct parallel *parallel)
-{
-    struct step_price price = steady_price(composer, parallel);
-    double most_s = 0, before_s = 0;
-    bool waits = composing_waits(composer, parallel);
-    for (int i = 0; i < price.runs->run_count; i++) {
-        struct stage_run run = price.runs->runs[i];
-        const int *class_of = &price.class_of[run.first * price.shape.chunk_count];
-        double work_s = 0, first_s = waits ? chunk_s(&price.classes[class_of[0]]) : 0;
-        for (int chunk = 0; chunk < price.shape.chunk_count; chunk++)
-            work_s += chunk_s(&price.classes[class_of[chunk]]);
-        before_s += run.count * first_s;
-        most_s = fmax(most_s, work_s * price.shape.micro_batch_count + before_s - first_s);
-    }
-    double once_s = price.overhead_s + host_update_s(composer, parallel, &price);
-    return (most_s + once_s) * (1 - 1e-9);
 }
 
 const int *composer_balance(struct composer *composer, const struct parallel *parallel)

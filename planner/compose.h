@@ -45,6 +45,14 @@ double composer_bound(struct composer *composer, const struct parallel *parallel
 // Seconds that the price is not below, whatever the schedule: the work of the busiest stage and
 // what comes behind it. Where a stage has several chunks their order is dear to go through.
 double composer_busiest(struct composer *composer, const struct parallel *parallel);
+// Whether all layers of the plan are lowered as it recomputes them.
+bool composer_knows(struct composer *composer, const struct parallel *parallel);
+// Seconds that its price is not below, for which less is lowered: recomputed layers of the kinds
+// that are not NULL here ([kind of block]) and that nobody has asked about yet are taken for what
+// large kernels say. Where W stands apart, or what comes once a step hangs on what is recomputed,
+// without that.
+double composer_guessed(struct composer *composer, const struct parallel *parallel,
+                        const struct saturated *const *guesses);
 
 // Ways to recompute (recompute_value), nothing among them, and whether whole layers are moved, too.
 struct composer_ways {

@@ -74,6 +74,7 @@ struct composer {
     struct chunk_price *classes;
     int class_capacity;
     struct closed_form_paths paths;
+    const struct saturated *const *guesses;  // see composer_guessed; NULL: nothing is guessed
 };
 
 // A kind of block of the group in the sharding of the plan, and in this way to recompute (index).
@@ -99,6 +100,16 @@ void composing_blocks(struct composer *composer, const struct parallel *parallel
                       struct block_program **blocks);
 struct program composing_program(struct composer *composer, const struct parallel *parallel,
                                  const struct division *division, struct block_program **blocks);
+// The step of a plan without what happens once a step, and that, by class of the division that it
+// is made for: *of.
+struct step_price composing_steady(struct composer *composer, const struct parallel *parallel);
+const struct step_price *composing_once(struct composer *composer, const struct parallel *parallel,
+                                        const struct division *division,
+                                        const struct division **of);
+// planner/compose_bounds.c: how much longer a layer takes when it is recomputed as the plan does,
+// at least, as large kernels say; `plain` is it with everything kept.
+double composing_guessed_s(const struct parallel *parallel, const struct saturated *saturated,
+                           const struct memo_block *plain);
 // planner/compose_pressed.c: whether backward is one task and chunks go down the stages in order:
 // then a stage waits for the first forward to pass the stages before it, and they for the last of
 // its gradients.

@@ -55,6 +55,8 @@ struct saturated_layer {
     int value_count;
 };
 void saturated_spared(const struct saturated_layer *layer, struct spared_hull *hull);
+// How much longer it takes recomputed so (recompute_value) than with everything kept, at least.
+double saturated_more_s(const struct saturated_layer *layer, int value);
 
 struct saturated_question {
     const struct search_request *request;

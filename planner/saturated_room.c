@@ -70,6 +70,22 @@ static bool may_recompute(const struct saturated_layer *layer, int value)
     return may;
 }
 
+static double more_s_of(const struct saturated_layer *layer, const struct saturated_way *way)
+{
+    double more_s = SATURATED_RATIO * layer->share * way->more_s;
+    bool is_kept = way->value == recompute_value(RECOMPUTE_NONE, 0);
+    return is_kept ? more_s : more_s - layer->hideable_s;
+}
+
+double saturated_more_s(const struct saturated_layer *layer, int value)
+{
+    const struct saturated *saturated = layer->saturated;
+    for (int i = 0; i < saturated->way_count; i++) {
+        if (saturated->ways[i].value == value) return more_s_of(layer, &saturated->ways[i]);
+    }
+    return -layer->hideable_s;
+}
+
 void saturated_spared(const struct saturated_layer *layer, struct spared_hull *hull)
 {
     const struct saturated *saturated = layer->saturated;
@@ -79,8 +95,7 @@ void saturated_spared(const struct saturated_layer *layer, struct spared_hull *h
     for (int i = 0; i < saturated->way_count; i++) {
         const struct saturated_way *way = &saturated->ways[i];
         double saved_bytes = layer->share * way->saved_bytes;
-        double more_s = SATURATED_RATIO * layer->share * way->more_s;
-        if (way->value != recompute_value(RECOMPUTE_NONE, 0)) more_s -= layer->hideable_s;
+        double more_s = more_s_of(layer, way);
         double window_s =
             copies ? copies->window.backward_s + layer->hideable_s + fmax(0, more_s) : 0;
         struct spared point = {layer->kept_bytes - saved_bytes, more_s};

@@ -72,11 +72,26 @@ static bool is_busy(struct scan_tail *tail, const struct parallel *parallel)
     return !tail_may_take(tail, composer_busiest(tail->scan->composer, parallel));
 }
 
+// Of layers that are recomputed only the commonest are lowered to say so.
+static bool is_outdone(struct scan_tail *tail, const struct parallel *parallel)
+{
+    struct scan *scan = tail->scan;
+    if (parallel->recompute == RECOMPUTE_NONE || scan_is_exhaustive(scan)) return false;
+    if (scan->result.ranking.count == 0 && !tail->pick.found) return false;
+    if (!scan->saturated || composer_knows(scan->composer, parallel)) return false;
+    const struct saturated *commonest = scan->saturated[scan->probe_kind];
+    scan->saturated[scan->probe_kind] = NULL;
+    double least_s = composer_guessed(scan->composer, parallel, scan->saturated);
+    scan->saturated[scan->probe_kind] = commonest;
+    if (scan_is_replayed(parallel)) least_s += tail_least_update_s(tail, &parallel->offload);
+    return !tail_may_take(tail, least_s);
+}
+
 bool tail_may_be_fast(struct scan_tail *tail, struct candidate *plan)
 {
     struct scan *scan = tail->scan;
     double least_s = 0;
-    if (is_busy(tail, &plan->parallel)) {
+    if (is_outdone(tail, &plan->parallel) || is_busy(tail, &plan->parallel)) {
         scan->any = true;
         return false;
     }
