@@ -295,7 +295,8 @@ static inline const struct kernel_array *call_sink(const struct kernel_call *cal
 }
 
 // The keys that were chosen for each query, behind those and the sink: NULL where there are none.
-static inline const struct kernel_array *call_chosen(const struct kernel_call *call, int first_input)
+static inline const struct kernel_array *call_chosen(const struct kernel_call *call,
+                                                     int first_input)
 {
     int at = first_input + 3 + (call_sink(call, first_input) != NULL);
     return call->input_count > at && call->inputs[at].rank == 3 ? &call->inputs[at] : NULL;
@@ -307,8 +308,7 @@ static inline const char *call_check_chosen(const struct kernel_call *call, int 
     const struct kernel_array *chosen = call_chosen(call, first_input);
     const struct op *op = call->op;
     bool is_plain = op->alibi <= 0 && op->softcap <= 0 && op->dropout_ratio <= 0;
-    bool has_choice =
-        chosen && chosen->sizes[0] == q->sizes[0] && chosen->sizes[1] == q->sizes[1];
+    bool has_choice = chosen && chosen->sizes[0] == q->sizes[0] && chosen->sizes[1] == q->sizes[1];
     return is_plain && has_choice
                ? NULL
                : "attention to chosen keys wants them by query, and scores as they are";

@@ -371,9 +371,6 @@ static void our_engine_adds_its_own_kernels(void **state)
     check_price(bench, BOUND_COMPUTE, 2, forward_s);
     op->input_count = 4;
     check_price(bench, BOUND_COMPUTE, 3, forward_s);
-    op->top_k = 5;
-    check_price(bench, BOUND_COMPUTE, 2, forward_s);
-    op->top_k = 0;
     op->alibi = 0;
     check_price(bench, BOUND_COMPUTE, 2, forward_s);
     struct compute_cost cost = attention_price(&bench->context, &bench->program, bench->attention);

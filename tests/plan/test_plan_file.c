@@ -215,8 +215,9 @@ static void wrong_choices_are_named_with_their_place(void **state)
         {"\"tp\":1,", "\"tp\":1,\"sp_h\":2,", "x.json:1:234: $.order: expected 5 axes, found 4"},
         {"\"dp\",\"pp\"]", "\"dp\",\"sp_w\"]", "x.json:1:225: $.order: pp is missing"},
         {"\"none\",\"overlap", "\"weights\",\"overlap",
-         "x.json:1:193: $.offload: \"weights\" is no offload (none, or optimizer, activations, "
-         "classes of operators)"},
+         "x.json:1:193: $.offload: \"weights\" is no offload (none, or optimizer, parameters, "
+         "turn, "
+         "between, gradients, activations, classes of operators)"},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         struct json root = parse(arena, damaged(arena, CASES[i].found, CASES[i].put));
