@@ -22,6 +22,8 @@ static bool find_costs(struct arena *arena, const struct memory_arguments *argum
         const struct cluster *cluster = cluster_load(arena, arguments->cluster, err);
         if (!cluster) return false;
         request->move_bytes_per_s = cluster->nodes[0].host.pcie_bytes_per_s;
+        // A copy is given to the device as a kernel is.
+        request->move_start_s = cluster->nodes[0].device->launch_latency_s;
     }
     if (!arguments->recompute) return true;
     double *seconds = ARENA_NEW(arena, double, graph->operator_count);

@@ -51,8 +51,8 @@ struct placement_problem {
     int64_t device_bytes;
     // Of this rank. NVMe lies behind the host's link, reads and writes in turn.
     double up_bytes_per_s, down_bytes_per_s, nvme_bytes_per_s;
-    double start_s;  // each piece of a copy, before its bytes flow
-    int64_t piece_bytes;
+    double start_s;       // each piece of a copy, before its bytes flow: given as a kernel is
+    int64_t piece_bytes;  // 0: a chunk is one
 };
 
 // Between two accesses of a chunk whose second reads what the first left.

@@ -129,11 +129,10 @@ static double copy(struct placed_lanes *lanes, const struct owed *part, bool is_
     const struct placed_chunk *of = &problem->chunks[part->chunk];
     struct lane *lane = is_up ? &lanes->up : &lanes->down;
     double rate = is_up ? problem->up_bytes_per_s : problem->down_bytes_per_s;
-    double took_s = (double)part->bytes / rate;
-    if (problem->piece_bytes > 0) {
-        double pieces = ceil((double)of->bytes / (double)problem->piece_bytes);
-        took_s += problem->start_s * pieces * (double)part->bytes / (double)of->bytes;
-    }
+    double pieces =
+        problem->piece_bytes > 0 ? ceil((double)of->bytes / (double)problem->piece_bytes) : 1;
+    double took_s = (double)part->bytes / rate +
+                    problem->start_s * pieces * (double)part->bytes / (double)of->bytes;
     double end_s = serve(lane, part->ready_s, took_s);
     struct placed_traffic *traffic = &lanes->traffic[part->moment];
     *(is_up ? &traffic->up_bytes : &traffic->down_bytes) += part->bytes;

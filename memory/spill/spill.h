@@ -25,6 +25,7 @@ struct spill_request {
     bool may_recompute, may_move;
     const double *operator_s;  // [operator]; of may_recompute. Below 0: not known, never repeated
     double move_bytes_per_s;   // of the link to the host, each way; of may_move
+    double move_start_s;       // of each copy, before its bytes flow
 };
 
 // What was given up. All times are those of one copy or operator after the other: nothing overlaps.
@@ -37,6 +38,7 @@ struct spill_result {
     int repeated_count, moved_count;  // operators, storages
     double repeated_s;
     int64_t out_bytes, in_bytes;  // to the host and back
+    int copy_count;
     double cost_s;
     double bound_s;  // no choice of these candidates under this order costs less; 0: not known
     int round_count;

@@ -101,7 +101,8 @@ static void add_moved(struct finding *finding, struct spill_freed freed, int64_t
     moved->freed = own;
     moved->freed_count = 1;
     moved->step = freed.last;
-    moved->cost_s = 2 * (double)bytes / finding->request->move_bytes_per_s;
+    const struct spill_request *request = finding->request;
+    moved->cost_s = 2 * ((double)bytes / request->move_bytes_per_s + request->move_start_s);
 }
 
 // Operators that are repeated together, from the one whose result is wanted back.

@@ -122,6 +122,7 @@ static void move_out(struct making *making, int storage)
         -1);
     making->result->moved_count++;
     making->result->out_bytes += tensor->bytes;
+    making->result->copy_count++;
 }
 
 static int made_before(const struct making *making, int step)
@@ -144,6 +145,7 @@ static void move_in(struct making *making, const struct spill_candidate *of)
                                           .after_count = 2},
                  -1);
     making->result->in_bytes += making->graph->tensors[root].bytes;
+    making->result->copy_count++;
     bring_back(making, storage, root, of->step);
 }
 
@@ -226,7 +228,7 @@ bool spill_make(struct arena *arena, const struct spill_request *request,
     for (int i = 0; i < space->count; i++) {
         if (taken[i]) chosen[count++] = i;
     }
-    result->repeated_count = result->moved_count = 0;
+    result->repeated_count = result->moved_count = result->copy_count = 0;
     result->repeated_s = 0;
     result->out_bytes = result->in_bytes = 0;
     for (int t = 0; t < space->step_count; t++) {
@@ -255,6 +257,7 @@ bool spill_make(struct arena *arena, const struct spill_request *request,
     result->cost_s = result->repeated_s;
     if (request->may_move)
         result->cost_s +=
-            (double)(result->out_bytes + result->in_bytes) / request->move_bytes_per_s;
+            (double)(result->out_bytes + result->in_bytes) / request->move_bytes_per_s +
+            result->copy_count * request->move_start_s;
     return memory_graph_finish(arena, making.graph, making.graph->name, err);
 }

@@ -29,7 +29,8 @@ static struct spill_result solve(struct arena *arena, const struct memory_graph 
                                     .may_recompute = may & 1,
                                     .may_move = may & 2,
                                     .operator_s = seconds,
-                                    .move_bytes_per_s = 1};
+                                    .move_bytes_per_s = 1,
+                                    .move_start_s = may & 4 ? 0.5 : 0};
     bool ok = spill_graph(arena, &scratch, &request, &result, &err);
     assert_string_equal(err.text, "");
     assert_true(ok);
@@ -94,6 +95,11 @@ static void a_chain_is_as_by_hand(void **state)
     assert_int_equal(moved.out_bytes, 10);
     assert_int_equal(moved.in_bytes, 10);
     assert_float_equal(moved.cost_s, 20, 1e-12);
+    // Each copy begins half a second before its bytes flow.
+    struct spill_result late = solve(*state, graph, 23, 2 | 4, seconds);
+    assert_int_equal(late.copy_count, 2);
+    assert_float_equal(late.cost_s, 21, 1e-12);
+    assert_float_equal(late.bound_s, 21, 1e-4);
     // Two activations of 10 are there while any of f2, f3 runs.
     assert_false(solve(*state, graph, 20, 3, seconds).schedule.fits);
 }
