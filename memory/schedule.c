@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     CERTIFY_OPERATORS = 30,  // what the precedence model decides in well under a second
@@ -78,7 +79,9 @@ static struct milp_options milp_options_of(const struct task *task, double deadl
 static struct pack_options pack_options_of(const struct task *task)
 {
     return (struct pack_options){.deadline_s = deadline_s(task, 1),
-                                 .node_cap = task->options->node_cap};
+                                 .node_cap = task->options->node_cap,
+                                 .patience = task->options->patience,
+                                 .enough = task->options->enough_bytes};
 }
 
 // The buffers of a problem as an order lets them live.
@@ -168,6 +171,8 @@ static void place(const struct task *task, const struct pack_problem *problem,
 {
     enum memory_method method = schedule->method;
     struct pack_options options = pack_options_of(task);
+    // Where another order was packed before.
+    if (schedule->arena_bytes > 0) options.patience /= 4;
     options.no_search = method == MEMORY_GLOBAL_ILP;
     if (method == MEMORY_PROGRAM) {
         allocate(task, problem, schedule);
@@ -247,6 +252,12 @@ static int64_t find_order(const struct task *task, const struct memory_problem *
     return bound_bytes;
 }
 
+static bool live_alike(const struct memory_schedule *a, const struct memory_schedule *b)
+{
+    size_t bytes = (size_t)a->buffer_count * sizeof *a->birth;
+    return memcmp(a->birth, b->birth, bytes) == 0 && memcmp(a->death, b->death, bytes) == 0;
+}
+
 // Where fragmentation is left, other orders may pack better: R6 of the requirements, never above
 // any heuristic.
 static void try_order(const struct task *task, const struct memory_problem *problem,
@@ -254,7 +265,7 @@ static void try_order(const struct task *task, const struct memory_problem *prob
 {
     struct memory_schedule other = *schedule;
     struct pack_problem lives = lives_of(task, problem, order, &other);
-    if (other.live_bytes >= schedule->arena_bytes) return;
+    if (other.live_bytes >= schedule->arena_bytes || live_alike(schedule, &other)) return;
     place(task, &lives, &other);
     if (other.arena_bytes < schedule->arena_bytes) *schedule = other;
 }
@@ -276,7 +287,9 @@ bool memory_schedule_graph(struct arena *arena, struct arena *scratch,
     assert(schedule->bound_bytes <= schedule->live_bytes);
     place(&task, &lives, schedule);
     bool ok = layout_agrees(&task, &lives, schedule, err);
-    if (options->method == MEMORY_ROAM && schedule->arena_bytes > schedule->bound_bytes) {
+    bool is_enough = schedule->arena_bytes <= options->enough_bytes;
+    if (options->method == MEMORY_ROAM && schedule->arena_bytes > schedule->bound_bytes &&
+        !is_enough) {
         try_order(&task, problem, order_program(arena, problem), schedule);
         try_order(&task, problem, order_greedy(arena, scratch, problem), schedule);
     }

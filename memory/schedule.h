@@ -22,6 +22,9 @@ struct memory_options {
     int64_t capacity;                                 // 0 = none
     double time_limit_s;                              // of this method; 0 = none
     int64_t node_cap;                                 // as of pack_options; 0 = the default
+    double patience;                                  // of pack_options, for one order; of others
+                                                      // that are tried a quarter
+    int64_t enough_bytes;                             // as of pack_options
     bool certify;                                     // small segments and layouts by GLPK as well
     void (*spoil)(struct memory_schedule *schedule);  // before it is checked: tests of the checker
     void (*log)(void *context, const char *line);

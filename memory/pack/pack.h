@@ -27,6 +27,8 @@ const char *pack_mode_name(enum pack_mode mode);
 struct pack_options {
     double deadline_s;    // of clock_s(); 0 = none
     int64_t node_cap;     // of the exact search in all; 0 = the default
+    double patience;      // of pack_large: work without a better packing; 0 = until its most
+    int64_t enough;       // a height below which long chains of repairs are of no use; 0 = none
     bool no_search;       // greedy rules only
     bool every_rule_off;  // tests: exact search without dominance, memo and inference
     uint64_t seed;        // of restarts
@@ -41,6 +43,7 @@ struct pack_result {
     bool infeasible;   // proven: nothing fits under the capacity, or fixed ones overlap
     enum pack_mode mode;
     int64_t node_count;
+    double work;  // of pack_large: buffers times buffers moved, and what rules take
     int restart_count;
 };
 
@@ -69,8 +72,8 @@ enum pack_answer pack_search(struct arena *scratch, const struct pack_problem *p
 // memory/pack/pack_large.c: for problems that are too large to search. Every rule of the
 // portfolio, each packing brought down to the bound (or the capacity) by ejection chains
 // (pack_order.h), longer and longer ones where short ones do not close. Never higher than
-// pack_greedy unless the deadline stops it. Adds moves to node_count, chains to restart_count,
-// sets the mode.
+// pack_greedy unless deadline or patience stops it. Adds moves to node_count, chains to
+// restart_count, sets the mode.
 int64_t pack_large(struct arena *scratch, const struct pack_problem *problem,
                    const struct pack_options *options, int64_t *offsets,
                    struct pack_result *counts);

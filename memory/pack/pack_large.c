@@ -10,8 +10,10 @@
 static const int64_t MOVE_CAPS[] = {200, 2000, 20000, 200000};
 enum { PASS_COUNT = sizeof MOVE_CAPS / sizeof *MOVE_CAPS };
 // A move costs time in proportion to the buffers there are, so their product measures the work:
-// 1e9 took 6 to 15 seconds (problems of 1,000 to 35,000 buffers, a shared core).
+// 1e9 took 6 to 15 seconds (problems of 1,000 to 35,000 buffers, a shared core). A rule takes as
+// long as some 150 moves.
 static const double WORK_MOST = 1e9;
+enum { RULE_MOVES = 150 };
 // Bisection ends when the target is this close to the height, as a part of it.
 static const int64_t RESOLUTION = 50000;
 
@@ -27,23 +29,33 @@ struct large {
     const struct pack_problem *problem;
     const struct pack_sections *sections;
     double deadline_s;
-    int64_t goal;  // no lower packing is of use
+    double patience, better_work;  // when the best was found
+    int64_t goal;                  // no lower packing is of use
     int64_t best, move_count;
     int64_t *offsets;  // of the best
-    int repair_count;
+    int rule_count, repair_count;
 };
+
+static double work_of(const struct large *large)
+{
+    int64_t moves = large->move_count + (int64_t)RULE_MOVES * large->rule_count;
+    return (double)moves * large->problem->count;
+}
 
 static bool is_over(const struct large *large)
 {
     bool late = large->deadline_s > 0 && clock_s() > large->deadline_s;
-    double work = (double)large->move_count * large->problem->count;
-    return large->best <= large->goal || late || work > WORK_MOST;
+    double stale_work = work_of(large) - large->better_work;
+    bool is_done = (double)large->move_count * large->problem->count > WORK_MOST ||
+                   (large->patience > 0 && stale_work > large->patience);
+    return large->best <= large->goal || late || is_done;
 }
 
 static void take(struct large *large, const struct attempt *attempt)
 {
     if (attempt->height >= large->best) return;
     large->best = attempt->height;
+    large->better_work = work_of(large);
     memcpy(large->offsets, attempt->offsets,
            (size_t)large->problem->count * sizeof *large->offsets);
 }
@@ -99,8 +111,8 @@ static void place_all(struct large *large, struct attempt *attempts)
     for (int rule = 0; rule < PACK_RULE_COUNT; rule++) {
         struct attempt *attempt = &attempts[rule];
         attempt->height = INT64_MAX;
-        bool late = large->deadline_s > 0 && clock_s() > large->deadline_s;
-        if (rule > 0 && (late || large->best <= large->goal)) continue;
+        if (rule > 0 && is_over(large)) continue;
+        large->rule_count++;
         attempt->offsets = ARENA_NEW(large->scratch, int64_t, large->problem->count);
         attempt->height = pack_by_rule(large->scratch, large->problem, large->sections, rule,
                                        INT64_MAX, attempt->offsets);
@@ -130,6 +142,7 @@ int64_t pack_large(struct arena *scratch, const struct pack_problem *problem,
                           .problem = problem,
                           .sections = pack_sections_make(scratch, problem),
                           .deadline_s = options->deadline_s,
+                          .patience = options->patience,
                           .best = INT64_MAX,
                           .offsets = offsets};
     // Not below the fixed buffers, which repairs would have to move.
@@ -137,6 +150,7 @@ int64_t pack_large(struct arena *scratch, const struct pack_problem *problem,
     if (large.goal < problem->capacity) large.goal = problem->capacity;
     struct attempt attempts[PACK_RULE_COUNT] = {0};
     place_all(&large, attempts);
+    if (large.goal < options->enough) large.goal = options->enough;
     for (int pass = 1; pass < PASS_COUNT && !is_over(&large); pass++) {
         sort_by_height(attempts);
         for (int i = 0; i < PACK_RULE_COUNT && !is_over(&large); i++) {
@@ -145,6 +159,7 @@ int64_t pack_large(struct arena *scratch, const struct pack_problem *problem,
     }
     counts->mode = large.repair_count ? PACK_REPAIR : PACK_GREEDY;
     counts->node_count += large.move_count;
+    counts->work += work_of(&large);
     counts->restart_count += large.repair_count;
     arena_reset(scratch, mark);
     return large.best;

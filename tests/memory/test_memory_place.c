@@ -370,6 +370,36 @@ static void a_capacity_that_is_met_ends_the_repairs(void **state)
     assert_true(capped_counts.restart_count == 0 && capped_counts.mode == PACK_GREEDY);
 }
 
+// Rules and short chains go on below what is enough, long chains do not; and none does for longer
+// than asked without a better packing.
+static void packings_take_no_more_work_than_asked(void **state)
+{
+    struct arena *arena = *state;
+    struct draw draw = draw_start("work", 47);
+    struct pack_problem problem = random_problem(arena, &draw, 100, 0);
+    align_some(&draw, &problem);
+    struct pack_sections *sections = pack_sections_make(arena, &problem);
+    int64_t *offsets = ARENA_NEW(arena, int64_t, problem.count);
+    struct pack_options options = {.patience = 3e7};
+    struct pack_result all = {0}, one = {0}, less = {0}, enough = {0};
+    int64_t height = pack_large(arena, &problem, &options, offsets, &all);
+    assert_true(height > sections->load_most && all.work > 3e7);
+    options.enough = 2 * height;
+    int64_t quick = pack_large(arena, &problem, &options, offsets, &enough);
+    assert_apart(&problem, offsets, quick);
+    assert_true(quick < 2 * height && enough.restart_count == PACK_RULE_COUNT);
+    assert_true(enough.work < all.work / 10);
+    options = (struct pack_options){.patience = 1};
+    int64_t first = pack_by_rule(arena, &problem, sections, 0, INT64_MAX, offsets);
+    // A chain follows the first rule at once, no other does.
+    assert_true(pack_large(arena, &problem, &options, offsets, &one) <= first);
+    assert_int_equal(one.restart_count, 1);
+    options.patience = 1e6;
+    int64_t midway = pack_large(arena, &problem, &options, offsets, &less);
+    assert_true(height <= midway && midway <= quick);
+    assert_true(less.work > 1e6 && less.work < all.work / 2);
+}
+
 static void training_graphs_come_within_a_hundredth_of_a_percent(void **state)
 {
     struct arena *arena = *state;
@@ -452,6 +482,7 @@ int main(void)
         cmocka_unit_test(repairs_reach_no_target_under_the_optimum),
         cmocka_unit_test(large_packings_are_packings_and_no_worse_than_greedy),
         cmocka_unit_test(a_capacity_that_is_met_ends_the_repairs),
+        cmocka_unit_test(packings_take_no_more_work_than_asked),
         cmocka_unit_test(training_graphs_come_within_a_hundredth_of_a_percent),
         cmocka_unit_test(a_deadline_that_has_passed_leaves_a_packing),
         cmocka_unit_test(a_fixed_buffer_stays_where_it_is),
