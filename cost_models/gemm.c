@@ -100,8 +100,8 @@ static bool is_narrowed(const struct compute_context *context, const struct bloc
     return block->role == BLOCK_LAYER;
 }
 
-// GEMMs of activations and the router's stay in 16 bits, as in Transformer Engine, and the head's
-// where the stack does not say otherwise.
+// GEMMs of activations, the router's and those of a number an expert stay in 16 bits, as in
+// Transformer Engine, and the head's where the stack does not say otherwise.
 static enum precision gemm_precision(const struct compute_context *context,
                                      const struct block_program *program, const struct instr *instr,
                                      const struct tensor *parameter)
@@ -109,7 +109,7 @@ static enum precision gemm_precision(const struct compute_context *context,
     if (precision_bytes(context->precision) >= 2) return context->precision;
     // Of recomputed forward work the op is still a forward one.
     enum phase phase = program->block->ops[instr->op].phase;
-    bool is_linear = is_narrowed(context, program->block) && parameter &&
+    bool is_linear = is_narrowed(context, program->block) && parameter && parameter->rank > 1 &&
                      tensor_find_dim(parameter, DIM_GATE) < 0;
     bool is_low_precision = is_linear && low_precision_gemms(context) >> phase & 1;
     return is_low_precision ? context->precision

@@ -79,22 +79,13 @@ bool unexecuted_check(const struct workload *workload, const struct parallel *pa
     return err_set(err, ERR_USAGE, "%s is not executed, because %s", row->what, row->why);
 }
 
-// A number for each expert that multiplies its rows.
-static bool scales_experts(const struct block *block, const struct op *op)
-{
-    if (op->kind != OP_CONTRACT || op->input_count < 2) return false;
-    const struct tensor *factor = &block->tensors[op->inputs[1]];
-    return factor->rank == 1 && factor->extents[0].dim == DIM_EXPERT;
-}
-
 // Of a plug-in's operators those that CPUs alone have kernels for.
 static bool is_of_cpus(const struct block *block, const struct op *op)
 {
     bool is_by_state = op->kind == OP_SCAN && op_scan_is_by_state(block, op);
     bool is_of_pairs =
         op->kind == OP_GATHER && block->tensors[op->inputs[1]].role == TENSOR_ACTIVATION;
-    return is_by_state || is_of_pairs || scales_experts(block, op) ||
-           imported_is_of_cpus(&op->work);
+    return is_by_state || is_of_pairs || imported_is_of_cpus(&op->work);
 }
 
 bool unexecuted_check_graph(const struct graph *graph, const char *device, struct err *err)

@@ -127,10 +127,10 @@ uint64_t call_key(const struct engine *engine, int task)
     return key_of_name(key, block->block, op);
 }
 
-// Routers choose by the last bits of their scores.
+// Routers choose by the last bits of their scores, and one number is no matrix to cast.
 static bool is_linear_weight(const struct tensor *tensor, enum tensor_role role)
 {
-    return tensor->role == role && tensor_find_dim(tensor, DIM_GATE) < 0;
+    return tensor->role == role && tensor->rank > 1 && tensor_find_dim(tensor, DIM_GATE) < 0;
 }
 
 // Heads and tables are not of layers: their GEMMs stay as wide as their values.

@@ -1,6 +1,9 @@
 #include "tests/support/test.h"
 
+#include "executor/kernel.h"
+#include "models/autodiff.h"
 #include "tests/support/run_case.h"
+#include "tests/support/tiny_models.h"
 #include "tests/support/whole_model.h"
 
 // Layers that hand on more than what they make of tokens, or are one: on one rank what plain loops
@@ -162,12 +165,54 @@ static void stages_do_not_share_what_every_layer_reads(void **state)
     }
 }
 
+// The kernels of CUDA, on their emulation, in fp32: a number of each expert multiplies its rows.
+static void experts_are_scaled_on_emulated_gpus_too(void **state)
+{
+    static const double SINGLE = 2e-5;
+    static const int EP[] = {1, 2};
+    for (int i = 0; i < 2; i++) {
+        struct run_case of = run_case_new(MODELS[MODEL_COUNT - 1], SEQ, BATCH);
+        of.steps = 1;
+        of.clip_norm = of.learning_rate = 0;
+        of.parallel.degree[AXIS_DP] = of.parallel.degree[AXIS_EP] = EP[i];
+        of.parallel.micro_batch = BATCH / EP[i];
+        struct run_case alone = of;
+        of.backend = "cuda";
+        struct run_outcome *expected = run_case_done(*state, &alone);
+        struct run_outcome *found = run_case_done(*state, &of);
+        const char *difference = run_outcome_difference(*state, expected, found, SINGLE);
+        if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
+    }
+}
+
+// Of their gradients neither.
+static void scales_of_experts_are_not_cast_to_8_bits(void **state)
+{
+    struct graph *graph = tiny_graph(*state, MODELS[MODEL_COUNT - 1], &(struct import_options){0});
+    int scales = 0, others = 0;
+    for (int b = 0; b < graph->block_count; b++) {
+        struct block_gradients gradients;
+        const struct block *block = autodiff_block(*state, &graph->blocks[b], &gradients);
+        for (int o = 0; o < block->op_count; o++) {
+            struct kernel_call call = {.op = &block->ops[o]};
+            bool scales_rows = strstr(call.op->name, "experts.scaled") != NULL;
+            kernel_call_know_gemm(block, &call);
+            scales += scales_rows && call.op->kind == OP_CONTRACT;
+            others += call.is_linear;
+            assert_false(scales_rows && call.is_linear);
+        }
+    }
+    assert_true(scales >= 3 && others > 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_rank_computes_what_plain_loops_do),
         cmocka_unit_test(several_ranks_compute_what_one_does),
         cmocka_unit_test(experts_beside_an_mlp_lie_anywhere),
+        cmocka_unit_test(experts_are_scaled_on_emulated_gpus_too),
+        cmocka_unit_test(scales_of_experts_are_not_cast_to_8_bits),
         cmocka_unit_test(stages_do_not_share_what_every_layer_reads),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
