@@ -349,7 +349,7 @@ static void choices_among_many_keys_are_those_of_the_cpu(void **state)
     static const struct {
         int64_t seq;
         const char *model;
-    } CHOICES[] = {{150, CHOSEN("20")}, {70, CHOSEN("64")}, {24, CHOSEN("30")}};
+    } CHOICES[] = {{150, CHOSEN("20")}, {110, CHOSEN("100")}, {24, CHOSEN("30")}};
     struct draw draw = draw_start("choices", 12);
     for (int t = 0; t < TRIED_COUNT; t++) {
         struct pair pair = open_pair(*state, &TRIED[t]);

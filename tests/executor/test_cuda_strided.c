@@ -74,6 +74,22 @@ static void check_strided(struct image_pair *pair, enum imported_kind type)
     }
 }
 
+// A number for each of four channels, of whose 300 turns pieces end within a loop.
+static void check_factor(struct image_pair *pair)
+{
+    const struct strided s = {.count = 2, .sizes = {4, 100}, .steps = {{100, 1}, {1, 0}}};
+    struct kernel_array x = numbers_array(3, 400), factor = numbers_array(0, 4);
+    struct image_call tried =
+        image_call_new(pair, "factor", OP_OPERATOR_BACKWARD, PHASE_BACKWARD, IMPORTED_MULTIPLY);
+    tried.op.work.strided = &s;
+    image_call_input(&tried, x);
+    image_call_input(&tried, x);
+    image_call_input(&tried, factor);
+    image_call_output(&tried, x);
+    image_call_output(&tried, factor)->element = ELEMENT_FP32;
+    image_call_check(pair, &tried, NULL);
+}
+
 static void check_split(struct image_pair *pair)
 {
     struct draw *draw = &pair->draw;
@@ -174,6 +190,7 @@ static void check_all(struct arena *arena, enum precision precision, double tole
                                                        IMPORTED_MULTIPLY};
             check_strided(&pair, KINDS[k]);
         }
+        check_factor(&pair);
         check_split(&pair);
         check_row_norm(&pair);
         check_drop_path(&pair);
