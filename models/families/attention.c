@@ -16,6 +16,11 @@ static int64_t places_of(const struct layers *layers, int input)
     return tensor->extents[tensor_find_dim(tensor, DIM_SEQ)].size;
 }
 
+static int64_t groups_of(const struct product_groups *groups, char part)
+{
+    return part == 'q' ? groups->query : part == 'k' ? groups->key : groups->value;
+}
+
 // `width`: of each head.
 static int project_wide(struct layers *layers, int input, const char *name, struct extent heads,
                         struct extent width, int merge)
@@ -27,6 +32,7 @@ static int project_wide(struct layers *layers, int input, const char *name, stru
         .output = SHAPE({DIM_BATCH, 0}, {DIM_SEQ, places_of(layers, input)}, heads, width),
         .merge = merge,
         .bias = d->qkv_bias && !(d->key_is_unbiased && name[strlen(name) - 1] == 'k'),
+        .groups = groups_of(&d->groups, name[strlen(name) - 1]),
     };
     return layers_project(layers, input, projection);
 }
@@ -289,6 +295,7 @@ int layers_attend(struct layers *layers, struct heads heads, int64_t window)
         .weight = SHAPE({DIM_HEAD, d->head_count}, width, {DIM_HIDDEN, d->hidden}),
         .output = layers_tokens(DIM_HIDDEN, d->hidden),
         .bias = d->out_bias || layers->out_bias,
+        .groups = d->groups.out,
     };
     return layers_project(layers, context, out);
 }

@@ -48,6 +48,53 @@ static struct narrow read_narrow(struct family_reader *reader, const char *optio
     return own;
 }
 
+static const struct json_field GROUPS_FIELDS[] = {
+    {"q_groups", JSON_TYPE_I64, offsetof(struct product_groups, query), 1, HEADS_MAX, true},
+    {"k_groups", JSON_TYPE_I64, offsetof(struct product_groups, key), 1, HEADS_MAX, true},
+    {"v_groups", JSON_TYPE_I64, offsetof(struct product_groups, value), 1, HEADS_MAX, true},
+    {"post_attention_groups", JSON_TYPE_I64, offsetof(struct product_groups, out), 1, HEADS_MAX,
+     true},
+    {"intermediate_groups", JSON_TYPE_I64, offsetof(struct product_groups, up), 1, HEADS_MAX, true},
+    {"output_groups", JSON_TYPE_I64, offsetof(struct product_groups, down), 1, HEADS_MAX, true},
+    {0},
+};
+
+static void check_groups(struct family_reader *reader, const struct decoder *decoder,
+                         const struct product_groups *groups)
+{
+    for (const struct json_field *field = GROUPS_FIELDS; field->key; field++) {
+        int64_t count = *(const int64_t *)(const void *)((const char *)groups + field->offset);
+        bool is_inner = field->offset >= offsetof(struct product_groups, up);
+        bool divides = decoder->hidden % count == 0 && (!is_inner || decoder->ffn % count == 0);
+        if (divides || reader->err->kind) continue;
+        family_fail(reader, field->key, "%lld groups do not divide %s", (long long)count,
+                    is_inner ? "hidden_size and intermediate_size" : "hidden_size");
+    }
+}
+
+// Most of its products are in groups. Norms of its layers have the epsilon of their class.
+static const void *read_squeezebert(struct family_reader *reader)
+{
+    static const double EPSILON = 1e-12;
+    const struct family_keys keys = {.optional = "q_groups k_groups v_groups post_attention_groups "
+                                                 "intermediate_groups output_groups"};
+    struct product_groups groups = {4, 4, 4, 1, 4, 4};
+    struct bert record = {BERT_DEFAULTS};
+    struct decoder decoder = bert_read(reader, "squeezebert", &record);
+    struct narrow own = {.embedding_size = decoder.hidden};
+    family_read(reader, NARROW_FIELDS, &own);
+    family_read(reader, GROUPS_FIELDS, &groups);
+    family_absent(reader, GROUPS_FIELDS, &groups, &keys);
+    check_groups(reader, &decoder, &groups);
+    if (!reader->err->kind && own.embedding_size != decoder.hidden)
+        family_fail(reader, "embedding_size", "must be hidden_size for squeezebert");
+    if (!reader->err->kind && (decoder.norm_epsilon > EPSILON || decoder.norm_epsilon < EPSILON))
+        family_fail(reader, "layer_norm_eps",
+                    "must be 1e-12 for squeezebert, whose layers have it");
+    decoder.groups = groups;
+    return family_decoder(reader, &decoder);
+}
+
 static const void *read_electra(struct family_reader *reader)
 {
     struct bert record = {BERT_DEFAULTS};
@@ -263,3 +310,5 @@ const struct model_family FAMILY_NOMIC_BERT = {"nomic_bert", read_nomic_bert, de
                                                "NomicBertConfig"};
 const struct model_family FAMILY_JINA_EMBEDDINGS_V3 = {
     "jina_embeddings_v3", read_jina_embeddings_v3, decoder_graph, "JinaEmbeddingsV3Config"};
+const struct model_family FAMILY_SQUEEZEBERT = {"squeezebert", read_squeezebert, decoder_graph,
+                                                "SqueezeBertConfig"};

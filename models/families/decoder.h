@@ -172,6 +172,11 @@ struct hyper {
     double epsilon;    // above what sigmoids make
 };
 
+// Products in groups (squeezebert); 0 = in one.
+struct product_groups {
+    int64_t query, key, value, out, up, down;
+};
+
 struct decoder {
     const char *model_type;
     int64_t vocab, hidden, layer_count, head_count, kv_head_count, head_dim, ffn;
@@ -238,6 +243,7 @@ struct decoder {
     int64_t per_layer_vocab;  // its rows; 0 = vocab
     struct alternating altup;
     struct hyper hyper;
+    struct product_groups groups;
 
     struct experts experts;
     struct latent latent;

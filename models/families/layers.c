@@ -97,6 +97,7 @@ int layers_project(struct layers *layers, int input, struct projection projectio
 {
     // Parameters that layers share do not lie one behind another.
     if (layers->decoder->layers_are_one) projection.merge = 0;
+    if (projection.groups > 1) return layers_project_groups(layers, input, projection);
     int weight =
         layers_parameter(layers, projection.name, "weight", by_output(&projection), projection.tie);
     return layers_product(layers, input, weight, projection);
@@ -115,11 +116,17 @@ int layers_product(struct layers *layers, int input, int weight, struct projecti
                     .inputs = {input, weight},
                     .outputs = {output}};
     builder_op(&layers->builder, op);
-    if (!projection.bias) return output;
-    int bias = layers_parameter(layers, projection.name, "bias", features(projection.output), NULL);
-    const char *name = arena_print(layers->builder.arena, "%s.biased", projection.name);
+    return layers_add_bias(layers, output, &projection);
+}
+
+int layers_add_bias(struct layers *layers, int output, const struct projection *projection)
+{
+    if (!projection->bias) return output;
+    struct shape shape = features(projection->output);
+    int bias = layers_parameter(layers, projection->name, "bias", shape, NULL);
+    const char *name = arena_print(layers->builder.arena, "%s.biased", projection->name);
     output = layers_add(layers, name, output, bias);
-    layers_set_class(layers, projection.class);
+    layers_set_class(layers, projection->class);
     return output;
 }
 
@@ -277,6 +284,13 @@ int layers_rename(struct layers *layers, const char *name, int input, struct sha
     return output;
 }
 
+int layers_flatten(struct layers *layers, const char *name, int input, struct shape shape)
+{
+    int output = layers_rename(layers, name, input, shape);
+    layers->builder.block->ops[layers->builder.block->op_count - 1].kind = OP_FLATTEN;
+    return output;
+}
+
 int layers_concat(struct layers *layers, const char *name, int a, int b, struct shape shape)
 {
     int output = layers_activation(layers, name, shape);
@@ -333,13 +347,15 @@ int layers_named_mlp(struct layers *layers, const char *name, int input, int64_t
                             // A norm of the gate that ranks share meets rows without gaps.
                             .merge = d->gated && !layers->is_sparse ? merge : 0,
                             .bias = d->mlp_bias,
+                            .groups = d->groups.up,
                             .class = OP_CLASS_MLP};
     struct projection gate = up;
     gate.name = arena_print(arena, "%s.gate", name);
     struct projection down = {.name = arena_print(arena, "%s.down", name),
                               .weight = SHAPE({DIM_FFN, ffn}, {DIM_HIDDEN, d->hidden}),
                               .output = layers_tokens(DIM_HIDDEN, d->hidden),
-                              .bias = d->mlp_bias || d->down_bias};
+                              .bias = d->mlp_bias || d->down_bias,
+                              .groups = d->groups.down};
     int gated = d->gated ? layers_project(layers, input, gate) : -1;
     int raised = layers_project(layers, input, up);
     if (layers->is_sparse) gated = layers_most_active(layers, gated);

@@ -47,12 +47,17 @@ struct projection {
     const char *tie;
     int merge;
     bool bias;
+    int64_t groups;  // of inputs and outputs, each by itself; 0 = all of them together
     enum op_class class;
 };
 int layers_project(struct layers *layers, int input, struct projection projection);
 // The same with a parameter that is there already; `weight` and `tie` of the projection are not
 // looked at.
 int layers_product(struct layers *layers, int input, int weight, struct projection projection);
+// The bias of a projection on what it made, where it has one.
+int layers_add_bias(struct layers *layers, int output, const struct projection *projection);
+// models/families/grouped.c: a projection in groups.
+int layers_project_groups(struct layers *layers, int input, struct projection projection);
 
 int layers_norm(struct layers *layers, const char *name, int input, enum function function);
 // The rms norm of the heads of q or k, each alone or all together; it may lack a weight where
@@ -76,6 +81,7 @@ int layers_xielu(struct layers *layers, const char *name, int x);
 // The last dims of a and b joined under the name that `shape` gives them; see OP_CONCAT.
 int layers_concat(struct layers *layers, const char *name, int a, int b, struct shape shape);
 int layers_rename(struct layers *layers, const char *name, int input, struct shape shape);
+int layers_flatten(struct layers *layers, const char *name, int input, struct shape shape);
 // `input` itself when there is nothing to drop.
 int layers_dropout(struct layers *layers, const char *name, int input, double ratio);
 

@@ -39,16 +39,7 @@ static int said(struct layers *layers, const char *name, int x)
 {
     const struct decoder *d = layers->decoder;
     struct shape shape = layers_tokens(DIM_RANK, d->hyper.count * d->hidden);
-    const char *flat = named(layers, name, "flat");
-    int output = layers_activation(layers, flat, shape);
-    struct op op = {.name = flat,
-                    .kind = OP_FLATTEN,
-                    .scalar = 1,
-                    .input_count = 1,
-                    .output_count = 1,
-                    .inputs = {x},
-                    .outputs = {output}};
-    builder_op(&layers->builder, op);
+    int output = layers_flatten(layers, named(layers, name, "flat"), x, shape);
     return layers_norm_plain(layers, named(layers, name, "said"), output, FUNCTION_RMS_NORM,
                              d->norm_epsilon);
 }

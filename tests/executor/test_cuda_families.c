@@ -106,6 +106,10 @@ static const char *const MODELS[] = {
     HANDED,
     STREAMS,
     "{\"model_type\": \"bitnet\", " NARROW "}",
+    "{\"model_type\": \"squeezebert\", \"vocab_size\": 40, \"hidden_size\": 12, "
+    "\"intermediate_size\": 18, \"num_hidden_layers\": 1, \"num_attention_heads\": 2, "
+    "\"max_position_embeddings\": 12, \"q_groups\": 2, \"k_groups\": 3, \"v_groups\": 1, "
+    "\"intermediate_groups\": 6, \"output_groups\": 2}",
     "{\"model_type\": \"persimmon\", " NARROW "}",
     "{\"model_type\": \"mimo_v2_flash\", " NARROW ", \"head_dim\": 4, \"v_head_dim\": 8, "
     "\"n_routed_experts\": 4, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 8, "

@@ -86,6 +86,8 @@ static const char *const FAMILY_MODELS[] = {
     "{\"model_type\": \"xlm-roberta-xl\", " BERT_LIKE "}",
     "{\"model_type\": \"roberta-prelayernorm\", " BERT_LIKE "}",
     "{\"model_type\": \"mpnet\", " BERT_LIKE "}",
+    "{\"model_type\": \"squeezebert\", " BERT_LIKE
+    ", \"q_groups\": 2, \"v_groups\": 1, \"intermediate_groups\": 2, \"output_groups\": 2}",
     "{\"model_type\": \"electra\", " BERT_LIKE ", \"embedding_size\": 6}",
     "{\"model_type\": \"nomic_bert\", " BERT_LIKE "}",
     "{\"model_type\": \"jina_embeddings_v3\", " BERT_LIKE "}",
