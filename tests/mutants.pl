@@ -102,18 +102,21 @@ sub fault_lines {
     return \@lines;
 }
 
-# Those that the last run did not find, where their lines still stand.
+# Those that the last run did not find, where their lines still stand: of equal ones the one at the
+# same place, else the first.
 sub last_survivors {
-    my %wanted;
+    my (%lines_of, @faults);
+    for my $fault (map {@$_} @{fault_lines()}) {
+        push @{$lines_of{name_of($fault)}}, $fault;
+    }
     for (split /\n/, text_of($survivors)) {
         my ($file, $line, $was, $becomes) = split /\t/;
-        $wanted{join '|', $file, squeeze($was), squeeze($becomes)} = 1;
+        my $alike = $lines_of{join '|', $file, squeeze($was), squeeze($becomes)} // [];
+        my ($same) = grep { $_->{line} == $line } @$alike;
+        $same //= $alike->[0];
+        print STDERR "no longer there: $file:$line: ", squeeze($becomes), "\n" unless $same;
+        push @faults, [$same] if $same;
     }
-    my @faults;
-    for my $line (@{fault_lines()}) {
-        push @faults, [$_] for grep { delete $wanted{name_of($_)} } @$line;
-    }
-    print STDERR "no longer there: $_\n" for sort keys %wanted;
     return \@faults;
 }
 
