@@ -39,6 +39,28 @@ void sort_f64s(double *values, size_t count)
     if (count > 1) qsort(values, count, sizeof *values, compare_f64s);
 }
 
+static int compare_i64s(const void *a, const void *b)
+{
+    const int64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+void sort_i64s(int64_t *values, size_t count)
+{
+    if (count > 1) qsort(values, count, sizeof *values, compare_i64s);
+}
+
+static int compare_ints(const void *a, const void *b)
+{
+    const int *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+void sort_ints(int *values, size_t count)
+{
+    if (count > 1) qsort(values, count, sizeof *values, compare_ints);
+}
+
 static int compare_texts(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);

@@ -10,6 +10,8 @@ void sort_stable(struct arena *scratch, void *items, int64_t count, size_t size,
 
 // Upwards, in place.
 void sort_f64s(double *values, size_t count);
+void sort_i64s(int64_t *values, size_t count);
+void sort_ints(int *values, size_t count);
 void sort_texts(const char **texts, size_t count);
 // Sorts the values, of which there is one at least, and returns the one in the middle, or the mean
 // of the two that are.

@@ -152,10 +152,7 @@ static void add_casts(const struct compute_context *context, const struct instr 
     double keys = (double)instr->head_dim, values = (double)instr->value_dim;
     double elements = is_forward ? rows * keys + key_rows * (keys + values) : rows * values;
     double kernels = (is_forward ? 3 : 1) * context->stack->cast_kernels;
-    cost->s += stream_s(context, elements * context->stack->cast_bytes) +
-               kernels * context->device->launch_latency_s;
-    cost->kernel_count += kernels;
-    cost->beside_count += kernels;
+    stream_beside(context, elements * context->stack->cast_bytes, kernels, cost);
 }
 
 // What our back end's fused attention runs beside cuDNN's kernels: slopes and sinks by head, and
@@ -177,9 +174,7 @@ static void add_own(const struct compute_context *context, const struct block_pr
         kernels += 3 * calls - 1;
         bytes += 3 * keys * (double)(instr->head_dim + instr->value_dim) * element;
     }
-    cost->s += stream_s(context, bytes) + kernels * context->device->launch_latency_s;
-    cost->kernel_count += kernels;
-    cost->beside_count += kernels;
+    stream_beside(context, bytes, kernels, cost);
 }
 
 static struct compute_cost price_unfused(const struct compute_context *context,

@@ -171,6 +171,27 @@ double stream_s(const struct compute_context *context, double bytes)
     return bytes / (device->memory_bandwidth_bytes_per_s * device->efficiency.memory_ratio);
 }
 
+// So many bytes in so many kernels.
+static struct compute_cost price_stream(const struct compute_context *context, double bytes,
+                                        double kernels)
+{
+    double memory_s = stream_s(context, bytes);
+    double gap_s = context->device->launch_latency_s * kernels;
+    return (struct compute_cost){
+        .s = memory_s + gap_s,
+        .bound = memory_s >= gap_s ? BOUND_MEMORY : BOUND_LAUNCH,
+        .kernel_count = kernels,
+    };
+}
+
+void stream_beside(const struct compute_context *context, double bytes, double kernels,
+                   struct compute_cost *cost)
+{
+    cost->s += stream_s(context, bytes) + kernels * context->device->launch_latency_s;
+    cost->kernel_count += kernels;
+    cost->beside_count += kernels;
+}
+
 enum precision wide_precision(const struct device *device, enum precision run)
 {
     if (precision_bytes(run) >= 2) return run;
@@ -211,13 +232,7 @@ static struct compute_cost price_streaming(const struct compute_context *context
     bytes -= (double)instr->kept_bytes;
     // A scale above 1 is more kernels as well; a fused kernel is launched by its first member.
     double scale = context->stack->element_wise_scale, kernels = instr->kernel ? 0 : scale;
-    double memory_s = stream_s(context, bytes * scale);
-    double gap_s = context->device->launch_latency_s * kernels;
-    return (struct compute_cost){
-        .s = memory_s + gap_s,
-        .bound = memory_s >= gap_s ? BOUND_MEMORY : BOUND_LAUNCH,
-        .kernel_count = kernels,
-    };
+    return price_stream(context, bytes * scale, kernels);
 }
 
 // Where it runs as operators of its own these move what the stack says.
@@ -292,28 +307,18 @@ static struct compute_cost price_permutation(const struct compute_context *conte
     double passes = context->stack->permute_passes;
     double sorted_bytes = fmax(rows_bytes, sorted_rows_bytes(context, program));
     double more_bytes = fmax(passes - 1, 0) * 2 * sorted_bytes;
-    double memory_s = stream_s(context, read_bytes + (double)instr->write_bytes + more_bytes);
-    double gap_s = context->device->launch_latency_s * fmax(passes, 1);
-    return (struct compute_cost){
-        .s = memory_s + gap_s,
-        .bound = memory_s >= gap_s ? BOUND_MEMORY : BOUND_LAUNCH,
-        .kernel_count = fmax(passes, 1),
-    };
+    return price_stream(context, read_bytes + (double)instr->write_bytes + more_bytes,
+                        fmax(passes, 1));
 }
 
 // Many small kernels on a few numbers a token.
 static struct compute_cost price_route(const struct compute_context *context,
                                        const struct instr *instr)
 {
-    double kernels = fmax(context->stack->route_kernels, 1);
-    double memory_s = stream_s(context, (double)instr->read_bytes + (double)instr->write_bytes);
-    double gap_s = context->device->launch_latency_s * kernels;
-    return (struct compute_cost){
-        .s = memory_s + gap_s,
-        .bound = memory_s >= gap_s ? BOUND_MEMORY : BOUND_LAUNCH,
-        .kernel_count = kernels,
-        .host_s = context->stack->expert_host_s,
-    };
+    double bytes = (double)instr->read_bytes + (double)instr->write_bytes;
+    struct compute_cost cost = price_stream(context, bytes, fmax(context->stack->route_kernels, 1));
+    cost.host_s = context->stack->expert_host_s;
+    return cost;
 }
 
 static bool has_experts(const struct block *block)
@@ -372,12 +377,7 @@ static struct compute_cost price_slice(const struct compute_context *context,
 {
     if (!stack_is_executed(context->stack)) return (struct compute_cost){0};
     double bytes = (instr->combine ? 3 : 2) * (double)program->buffers[instr->outputs[0]].bytes;
-    double memory_s = stream_s(context, bytes), gap_s = context->device->launch_latency_s;
-    return (struct compute_cost){
-        .s = memory_s + gap_s,
-        .bound = memory_s >= gap_s ? BOUND_MEMORY : BOUND_LAUNCH,
-        .kernel_count = 1,
-    };
+    return price_stream(context, bytes, 1);
 }
 
 // What runs as one call: its GEMMs, beside them what the others move from and to memory, and one

@@ -96,6 +96,9 @@ const struct instr *streamed_input(const struct block_program *program, const st
 double overlapped_s(double a_s, double b_s);
 // Bytes read and written at the rate of element-wise kernels.
 double stream_s(const struct compute_context *context, double bytes);
+// Adds bytes that so many kernels read and write beside those of a GEMM or an attention.
+void stream_beside(const struct compute_context *context, double bytes, double kernels,
+                   struct compute_cost *cost);
 // Reading and writing parameters, gradients and state of `elements` parameters in one update; the
 // gradient a second time, for its norm.
 double update_bytes(const struct compute_context *context, enum optimizer optimizer,

@@ -167,10 +167,7 @@ static void add_cast(const struct compute_context *context, double elements, int
                      struct compute_cost *cost)
 {
     double kernels = context->stack->cast_kernels * operand_count;
-    cost->s += stream_s(context, elements * context->stack->cast_bytes) +
-               kernels * context->device->launch_latency_s;
-    cost->kernel_count += kernels;
-    cost->beside_count += kernels;
+    stream_beside(context, elements * context->stack->cast_bytes, kernels, cost);
 }
 
 static bool is_grouped(const struct tensor *parameter)

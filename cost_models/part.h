@@ -18,3 +18,11 @@ enum part {
 enum part part_of_axis(enum axis axis);
 // The axis that a part of communication is named after; tp for any other part.
 enum axis part_axis(enum part part);
+
+static inline double parts_s(const double part_s[PART_COUNT])
+{
+    double sum_s = 0;
+    for (int part = 0; part < PART_COUNT; part++)
+        sum_s += part_s[part];
+    return sum_s;
+}

@@ -115,14 +115,6 @@ static unsigned activation_offloads(const struct parallel *parallel)
     return all;
 }
 
-static bool moves_whole_layers(const struct offload *offload)
-{
-    for (int class = 1; class < OP_CLASS_COUNT; class ++) {
-        if (offload->layers[class] != offload->layers[0]) return false;
-    }
-    return true;
-}
-
 bool stack_is_executed(const struct stack *stack)
 {
     return stack->flags_of && strcmp(stack->flags_of, "meshwright plan") == 0;
@@ -209,7 +201,7 @@ static const char *refuse_offload(const struct stack *stack, const struct parall
                        offload->activations == TIER_NVME ? " to NVMe" : "",
                        stack->offload >> OFFLOADS_CHECKPOINTS & 1 ? " without full recompute" : "");
     }
-    if (moves_whole_layers(offload) || stack->offload >> OFFLOADS_CLASSES & 1) return NULL;
+    if (offload_moves_alike(offload) || stack->offload >> OFFLOADS_CLASSES & 1) return NULL;
     return refusal(arena, "stack %s offloads activations of whole layers only", stack->name);
 }
 

@@ -5,14 +5,6 @@
 // What a target can never be told of this model, found by asking it for plans that have one thing
 // each.
 
-static bool has_refused(const struct refusals *refusals, const char *fact)
-{
-    for (int i = 0; i < refusals->count; i++) {
-        if (strcmp(refusals->items[i].fact, fact) == 0) return true;
-    }
-    return false;
-}
-
 // A plan that splits over one axis only, with copies that share what can be shared among them.
 static struct parallel split_over(const struct stack *stack, enum axis axis, int ranks)
 {
@@ -59,7 +51,7 @@ static bool refuses(struct arena *arena, const struct exchange_target *target,
         sharded.zero = stage;
         if (!(request->stack->zero_stages >> stage & 1)) continue;
         if (!judge_alone(arena, target, request, &sharded, &refusals)) continue;
-        if (!has_refused(&refusals, fact)) return false;
+        if (!refusals_hold(&refusals, fact)) return false;
         is_asked = true;
     }
     return is_asked;
@@ -125,7 +117,7 @@ static void narrow_memory(struct arena *arena, const struct exchange_target *tar
         parallel.zero = stage;
         if (!(stack->zero_stages >> stage & 1)) continue;
         if (!judge_alone(arena, target, request, &parallel, &refusals) ||
-            !has_refused(&refusals, "zero"))
+            !refusals_hold(&refusals, "zero"))
             continue;
         stack->zero_stages &= ~(1U << stage);
         stack->zero_stages_with_pipeline &= ~(1U << stage);

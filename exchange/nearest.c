@@ -87,7 +87,7 @@ static bool forbid(struct pins *pins, enum choice choice, const struct parallel 
     return true;
 }
 
-static bool has_refused(const struct refusals *refusals, const char *fact)
+bool refusals_hold(const struct refusals *refusals, const char *fact)
 {
     for (int i = 0; i < refusals->count; i++) {
         if (strcmp(refusals->items[i].fact, fact) == 0) return true;
@@ -109,7 +109,7 @@ static bool give_up_pieces(struct pins *pins, const struct parallel *parallel)
 static bool give_up(struct pins *pins, const struct refusals *refusals,
                     const struct parallel *parallel)
 {
-    bool has_pieces = has_refused(refusals, "pieces");
+    bool has_pieces = refusals_hold(refusals, "pieces");
     if (has_pieces && !pins->stage_layers_count && !give_up_pieces(pins, parallel)) return false;
     bool is_blamed = has_pieces && !pins->stage_layers_count;
     for (int i = 0; i < refusals->count; i++) {

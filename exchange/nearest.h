@@ -40,5 +40,6 @@ MUST_CHECK bool target_narrow(struct arena *arena, const struct exchange_target 
 MUST_CHECK bool target_judge(struct arena *arena, const struct exchange_target *target,
                              const struct facts_request *request, const struct facts **facts,
                              struct settings *settings, struct refusals *refusals, struct err *err);
+bool refusals_hold(const struct refusals *refusals, const char *fact);
 // "schedule zb-h1 and recompute norm"
 const char *refusals_text(struct arena *arena, const struct refusals *refusals);

@@ -113,14 +113,6 @@ static struct pack_problem lives_of(const struct task *task, const struct memory
     return (struct pack_problem){buffers, count, task->options->capacity};
 }
 
-static int by_birth(const void *a, const void *b)
-{
-    const struct pack_buffer *x = *(const struct pack_buffer *const *)a;
-    const struct pack_buffer *y = *(const struct pack_buffer *const *)b;
-    if (x->lower != y->lower) return x->lower < y->lower ? -1 : 1;
-    return x < y ? -1 : x > y;
-}
-
 static int by_death(const void *a, const void *b)
 {
     const struct pack_buffer *x = *(const struct pack_buffer *const *)a;
@@ -140,7 +132,7 @@ static void allocate(const struct task *task, const struct pack_problem *problem
     const struct pack_buffer **dying = ARENA_NEW(scratch, const struct pack_buffer *, count);
     for (int b = 0; b < count; b++)
         born[b] = dying[b] = &problem->buffers[b];
-    qsort(born, (size_t)count, sizeof *born, by_birth);
+    qsort(born, (size_t)count, sizeof *born, pack_compare_births);
     qsort(dying, (size_t)count, sizeof *dying, by_death);
     struct allocator_event *events = ARENA_NEW(scratch, struct allocator_event, 2 * count);
     for (int b = 0; b < count; b++) {

@@ -1,12 +1,6 @@
 #include "memory/sections.h"
 
-#include <stdlib.h>
-
-static int compare_instants(const void *left, const void *right)
-{
-    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
-    return (a > b) - (a < b);
-}
+#include "core/sort.h"
 
 static int instant_index(const int64_t *instants, int count, int64_t instant)
 {
@@ -30,7 +24,7 @@ static int collect(const struct pack_problem *problem, int64_t *instants)
         instants[count++] = problem->buffers[b].lower;
         instants[count++] = problem->buffers[b].upper;
     }
-    qsort(instants, (size_t)count, sizeof *instants, compare_instants);
+    sort_i64s(instants, (size_t)count);
     for (int i = 0; i < count; i++) {
         if (distinct == 0 || instants[i] != instants[distinct - 1]) {
             instants[distinct++] = instants[i];

@@ -128,14 +128,6 @@ static int add_value(struct building *building, const struct stage_slot *slot, i
     return work->tensors[value] = draft_tensor_add(&building->draft, &tensor);
 }
 
-static int edge_of(const int values[BLOCK_EDGES], int value)
-{
-    for (int k = 0; k < BLOCK_EDGES; k++) {
-        if (values[k] == value) return k;
-    }
-    return -1;
-}
-
 // The tensor of a value; one of the boundary is that of the block beside it.
 static int tensor_of(struct building *building, const struct stage_slot *slot, int position,
                      int value)
@@ -151,8 +143,8 @@ static int tensor_of(struct building *building, const struct stage_slot *slot, i
         return work->tensors[value] = tensor_of(building, &from, position, left);
     }
     assert(steps->values[value].is_boundary && "a value is read before it is made");
-    bool is_forward = edge_of(steps->inputs, value) >= 0;
-    int which = edge_of(is_forward ? steps->inputs : steps->output_gradients, value);
+    bool is_forward = block_edge_of(steps->inputs, value) >= 0;
+    int which = block_edge_of(is_forward ? steps->inputs : steps->output_gradients, value);
     int other = position + (is_forward ? -1 : 1);
     if (other < 0 || other == chunk->count) {
         from.chunk = (is_forward ? chunk->front : chunk->behind).chunk;

@@ -110,7 +110,7 @@ static bool counts_states(const struct offload *offload)
            offload->gradient_layers > 0 || offload_keeps_some(offload);
 }
 
-static bool moves_all_alike(const struct offload *offload)
+bool offload_moves_alike(const struct offload *offload)
 {
     for (int class = 1; class < OP_CLASS_COUNT; class ++) {
         if (offload->layers[class] != offload->layers[0]) return false;
@@ -139,7 +139,7 @@ const char *offload_words(struct arena *arena, const struct offload *offload)
     if (offload_moves_gradients(offload))
         text = join(arena, text, "gradients", count_or_all(offload->gradient_layers), TIER_HOST);
     if (!offload_moves_activations(offload)) return text;
-    if (moves_all_alike(offload))
+    if (offload_moves_alike(offload))
         return join(arena, text, "activations", offload->layers[0], offload->activations);
     for (int class = 0; class < OP_CLASS_COUNT; class ++) {
         if (offload->layers[class] == 0) continue;
@@ -264,7 +264,7 @@ bool offload_parse(const char *text, struct offload *offload)
         at += length;
         if (!*at) break;
     }
-    if (counts_states(&found) && !moves_all_alike(&found)) return false;
+    if (counts_states(&found) && !offload_moves_alike(&found)) return false;
     *offload = found;
     return true;
 }
@@ -286,7 +286,7 @@ int64_t offload_value(const struct offload *offload)
 {
     uint64_t value = (uint64_t)offload->optimizer | (uint64_t)offload->activations << TIER_BITS;
     bool parts_states = counts_states(offload);
-    assert(!parts_states || moves_all_alike(offload));
+    assert(!parts_states || offload_moves_alike(offload));
     for (int class = 0; class < OP_CLASS_COUNT && !parts_states; class ++)
         value |= count_bits(class, offload->layers[class]);
     if (parts_states)

@@ -74,6 +74,8 @@ unsigned offload_away(const struct offload *offload, int layer);
 // Whether the parameters of a block leave: of the n-th layer of a stage; -1: of
 // what is no layer, which leave where all do.
 bool offload_takes_parameters(const struct offload *offload, int layer);
+// Whether as much of every class of operators is moved, that is, whole layers.
+bool offload_moves_alike(const struct offload *offload);
 // Whether parameters that leave stay between some of their uses.
 bool offload_keeps_some(const struct offload *offload);
 // What is moved of the n-th layer of a stage: a mask of 1 << enum op_class.

@@ -10,12 +10,8 @@
 
 static double chunk_phase_s(const struct step_price *price, int stage, int chunk, enum phase phase)
 {
-    const double *part_s =
-        price->classes[price->class_of[stage * price->shape.chunk_count + chunk]].phase_s[phase];
-    double sum_s = 0;
-    for (int part = 0; part < PART_COUNT; part++)
-        sum_s += part_s[part];
-    return sum_s;
+    int class = price->class_of[stage * price->shape.chunk_count + chunk];
+    return parts_s(price->classes[class].phase_s[phase]);
 }
 
 // Where W may be put off. A stage has its own work, and before that waits for the first forward

@@ -271,14 +271,6 @@ double composer_pressed(struct composer *composer, const struct candidate *kept,
     return (most_s + once_s) * (1 - 1e-9);
 }
 
-static double phase_s(const struct block_price *price, enum phase phase)
-{
-    double sum_s = 0;
-    for (int part = 0; part < PART_COUNT; part++)
-        sum_s += price->phase_s[phase][part];
-    return sum_s;
-}
-
 struct composer_probe composer_probe(struct composer *composer, const struct parallel *parallel,
                                      int kind)
 {
@@ -288,9 +280,10 @@ struct composer_probe composer_probe(struct composer *composer, const struct par
     const struct memo_block *block =
         memo_block(composer->memo, composer->graph, kind, &composer->mesh[0], &whole,
                    RECOMPUTE_NONE, memo_longest_stay(composer->memo));
-    double chain_s = phase_s(&block->price, PHASE_FORWARD) + phase_s(&block->price, PHASE_BACKWARD);
+    double chain_s = parts_s(block->price.phase_s[PHASE_FORWARD]) +
+                     parts_s(block->price.phase_s[PHASE_BACKWARD]);
     return (struct composer_probe){
-        {chain_s + phase_s(&block->price, PHASE_WEIGHT), chain_s},
+        {chain_s + parts_s(block->price.phase_s[PHASE_WEIGHT]), chain_s},
         copy_window(memo_context(composer->memo), TIER_HOST, &block->price),
         block->price.hideable_s};
 }

@@ -8,14 +8,6 @@
 // Tokens of a micro-batch that no kernel gains by exceeding.
 static const int64_t SATURATING_TOKENS = 1 << 20;
 
-static double phase_s(const struct block_price *price, enum phase phase)
-{
-    double sum_s = 0;
-    for (int part = 0; part < PART_COUNT; part++)
-        sum_s += price->phase_s[phase][part];
-    return sum_s;
-}
-
 static struct parallel whole_parallel(const struct space *space, enum attention attention)
 {
     const struct search_request *request = space->request;
@@ -62,8 +54,9 @@ static struct layer layer_of(struct memo *memo, const struct space *space, int k
                                                 parallel.recompute, memo_longest_stay(memo));
     double sequences = parallel.micro_batch;
     struct copy_window window = copy_window(memo_context(memo), TIER_HOST, &block->price);
-    double chain_s = phase_s(&block->price, PHASE_FORWARD) + phase_s(&block->price, PHASE_BACKWARD);
-    double all_s = chain_s + phase_s(&block->price, PHASE_WEIGHT);
+    double chain_s = parts_s(block->price.phase_s[PHASE_FORWARD]) +
+                     parts_s(block->price.phase_s[PHASE_BACKWARD]);
+    double all_s = chain_s + parts_s(block->price.phase_s[PHASE_WEIGHT]);
     enum precision precision = request->workload.precision;
     double backward_bytes = (double)block->light->backward_transient_bytes;
     double parted_bytes = (double)block->light->parted_transient_bytes;

@@ -35,21 +35,13 @@ struct form {
     struct round rounds[CHUNKS];
 };
 
-static double phase_s(const double part_s[PART_COUNT])
-{
-    double sum_s = 0;
-    for (int part = 0; part < PART_COUNT; part++)
-        sum_s += part_s[part];
-    return sum_s;
-}
-
 static void fill_times(const struct step_price *price, struct chunk_times *times)
 {
     for (int i = 0; i < price->class_count; i++) {
         const struct chunk_price *class = &price->classes[i];
-        times[i] = (struct chunk_times){phase_s(class->phase_s[TASK_FORWARD]),
-                                        phase_s(class->phase_s[TASK_BACKWARD]),
-                                        phase_s(class->phase_s[TASK_WEIGHT])};
+        times[i] = (struct chunk_times){parts_s(class->phase_s[TASK_FORWARD]),
+                                        parts_s(class->phase_s[TASK_BACKWARD]),
+                                        parts_s(class->phase_s[TASK_WEIGHT])};
     }
 }
 

@@ -1,8 +1,8 @@
 #include "simulator/inject.h"
+#include "core/sort.h"
 #include "simulator/lanes.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 static bool check_causes(const struct evaluation_request *request,
@@ -104,12 +104,6 @@ static double stage_busy_s(const struct step_price *price, int rounds, int stage
 
 enum { LISTED_MOST = 6 };
 
-static int compare_ranks(const void *a, const void *b)
-{
-    const int *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
 // "rank 137", "ranks 136, 138-143", "120 ranks from 8 on"
 static const char *ranks_text(struct arena *arena, const int *ranks, int count)
 {
@@ -158,7 +152,7 @@ static int *lane_ranks(struct arena *arena, const struct lanes *lanes, int lane,
         lanes_group_ranks(lanes, pipeline, stage, ranks + found);
         found += size;
     }
-    qsort(ranks, (size_t)found, sizeof *ranks, compare_ranks);
+    sort_ints(ranks, (size_t)found);
     return ranks;
 }
 

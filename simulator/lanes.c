@@ -1,8 +1,8 @@
 #include "simulator/lanes.h"
+#include "core/sort.h"
 
 #include <assert.h>
 #include <math.h>
-#include <stdlib.h>
 
 enum { SHOWN_LANES_MOST = 8 };
 
@@ -42,12 +42,6 @@ void lanes_place(const struct lanes *lanes, int rank, int *pipeline, int *stage)
     }
 }
 
-static int compare_ranks(const void *a, const void *b)
-{
-    const int *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
 void lanes_group_ranks(const struct lanes *lanes, int pipeline, int stage, int *ranks)
 {
     int size = 1;
@@ -72,7 +66,7 @@ void lanes_group_ranks(const struct lanes *lanes, int pipeline, int stage, int *
             ranks[k] = ranks[k - size] + axis->stride;
         if (in_step) size *= axis->size;
     }
-    qsort(ranks, (size_t)size, sizeof *ranks, compare_ranks);
+    sort_ints(ranks, (size_t)size);
 }
 
 static struct rank_group *group_of(const struct lanes *lanes, int rank)

@@ -79,19 +79,13 @@ static void assume_intra(struct assumer *of, const struct json *node, struct nod
     }
 }
 
-static double distance_of(const struct device *device, const struct device *other)
-{
-    if (strcmp(device->name, other->name) == 0) return 0;
-    return device_distance(device_training_peak(device), device_training_peak(other));
-}
-
 // Of two shipped clusters the one with the nearer device, then with the same fabric in its nodes.
 static bool is_liker(const struct node_group *group, const struct node_group *other,
                      const struct node_group *than)
 {
     if (!than) return true;
-    double a = distance_of(group->device, other->device);
-    double b = distance_of(group->device, than->device);
+    double a = device_distance_of(group->device, other->device);
+    double b = device_distance_of(group->device, than->device);
     if (a < b || a > b) return a < b;
     bool is_same = strcmp(group->intra.kind ? group->intra.kind : "", other->intra.kind) == 0;
     bool was_same = strcmp(group->intra.kind ? group->intra.kind : "", than->intra.kind) == 0;

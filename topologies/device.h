@@ -89,6 +89,8 @@ const struct json_shape *device_shape(void);
 double device_training_peak(const struct device *device);
 // How many times the larger of two positive numbers the smaller is contained in it; from 1.
 double device_distance(double a, double b);
+// The same of the peaks that training counts on; 0: one and the same device.
+double device_distance_of(const struct device *device, const struct device *other);
 // Fills what `object` leaves out, with provenance `assumed`. topologies/device_assume.c
 void device_assume(struct arena *arena, const struct json *object, struct device *device,
                    struct err *err);

@@ -7,7 +7,7 @@
 // similar silicon tells best: the shipped device of the same kind whose training peak is nearest,
 // of equal ones that of the nearest memory bandwidth. One of the same name is the nearest of all.
 
-static double distance_of(const struct device *device, const struct device *other)
+double device_distance_of(const struct device *device, const struct device *other)
 {
     if (strcmp(device->name, other->name) == 0) return 0;
     return device_distance(device_training_peak(device), device_training_peak(other));
@@ -17,7 +17,7 @@ static bool is_nearer(const struct device *device, const struct device *other,
                       const struct device *than)
 {
     if (!than) return true;
-    double a = distance_of(device, other), b = distance_of(device, than);
+    double a = device_distance_of(device, other), b = device_distance_of(device, than);
     if (a < b || a > b) return a < b;
     return device_distance(device->memory_bandwidth_bytes_per_s,
                            other->memory_bandwidth_bytes_per_s) <

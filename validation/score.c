@@ -1,14 +1,8 @@
 #include "validation/score.h"
+#include "core/sort.h"
 
 #include <assert.h>
 #include <math.h>
-#include <stdlib.h>
-
-static int compare_numbers(const void *a, const void *b)
-{
-    double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
 
 static void count_band(struct score *score, const struct estimate *estimate)
 {
@@ -48,7 +42,7 @@ struct score score_of(const struct estimate *estimates, int count)
         count_band(&score, estimate);
     }
     if (score.row_count > 0) {
-        qsort(errors, (size_t)score.row_count, sizeof *errors, compare_numbers);
+        sort_f64s(errors, (size_t)score.row_count);
         score.mape /= score.row_count;
         score.bias /= score.row_count;
         take_quantiles(&score, errors, score.row_count);

@@ -23,12 +23,7 @@ static const char *whole_copies(struct arena *arena, const struct facts *facts, 
     return facts_is_neutral(facts, "zero") ? value : NULL;
 }
 
-static const char *itself(struct arena *arena, const struct facts *facts, const char *text)
-{
-    (void)arena, (void)facts;
-    return text;
-}
-static const struct exchange_form COPIES_FORM = {whole_copies, itself};
+static const struct exchange_form COPIES_FORM = {whole_copies, form_itself};
 
 static const char *mixed(struct arena *arena, const struct facts *facts, const char *value)
 {

@@ -10,18 +10,6 @@
 // names of the first; what the second calls otherwise is renamed behind them. Parameters sharded
 // (GeminiPlugin) and V-shaped schedules (a graph of nodes) are other objects: refused.
 
-static const char *never(struct arena *arena, const struct facts *facts, const char *text)
-{
-    (void)arena, (void)facts, (void)text;
-    return NULL;
-}
-
-static const char *itself(struct arena *arena, const struct facts *facts, const char *text)
-{
-    (void)arena, (void)facts;
-    return text;
-}
-
 static bool has_experts(const struct facts *facts)
 {
     return facts_get(facts, "model.experts") != NULL;
@@ -34,7 +22,7 @@ static const char *without_experts(struct arena *arena, const struct facts *fact
     (void)arena;
     return has_experts(facts) ? NULL : value;
 }
-static const struct exchange_form UNROUTED_FORM = {without_experts, itself};
+static const struct exchange_form UNROUTED_FORM = {without_experts, form_itself};
 
 // Gradients are sharded without a pipeline only.
 static const char *stage(struct arena *arena, const struct facts *facts, const char *value)
@@ -44,7 +32,7 @@ static const char *stage(struct arena *arena, const struct facts *facts, const c
     bool is_refused = has_experts(facts) || !facts_is_neutral(facts, "pp");
     return strcmp(value, "2") == 0 && is_refused ? NULL : value;
 }
-static const struct exchange_form STAGE_FORM = {stage, itself};
+static const struct exchange_form STAGE_FORM = {stage, form_itself};
 
 // Ranks of tp hold whole experts there and route the same tokens, which no plan does.
 static const char *whole_experts(struct arena *arena, const struct facts *facts, const char *value)
@@ -52,7 +40,7 @@ static const char *whole_experts(struct arena *arena, const struct facts *facts,
     (void)arena;
     return has_experts(facts) && strcmp(value, "1") != 0 ? NULL : value;
 }
-static const struct exchange_form TP_FORM = {whole_experts, itself};
+static const struct exchange_form TP_FORM = {whole_experts, form_itself};
 
 // Experts are spread over copies.
 static const char *over_copies(struct arena *arena, const struct facts *facts, const char *value)
@@ -61,7 +49,7 @@ static const char *over_copies(struct arena *arena, const struct facts *facts, c
     int64_t ranks = atoi(value);
     return ranks > 0 && facts_number(facts, "dp", 0) % ranks == 0 ? value : NULL;
 }
-static const struct exchange_form EP_FORM = {over_copies, itself};
+static const struct exchange_form EP_FORM = {over_copies, form_itself};
 
 // One argument holds the ranks of a sequence, be they those of tp.
 static const char *without_cp(struct arena *arena, const struct facts *facts, const char *value)
@@ -69,7 +57,7 @@ static const char *without_cp(struct arena *arena, const struct facts *facts, co
     (void)arena;
     return facts_is_neutral(facts, "cp") ? value : NULL;
 }
-static const struct exchange_form WITHOUT_CP_FORM = {without_cp, itself};
+static const struct exchange_form WITHOUT_CP_FORM = {without_cp, form_itself};
 
 static const char *ring(struct arena *arena, const struct facts *facts, const char *value)
 {
@@ -82,8 +70,8 @@ static const char *heads_for_tokens(struct arena *arena, const struct facts *fac
 {
     return has_experts(facts) ? NULL : ULYSSES_FORM.to(arena, facts, value);
 }
-static const struct exchange_form SEQUENCE_FORM = {heads_for_tokens, itself};
-static const struct exchange_form RING_FORM = {ring, itself};
+static const struct exchange_form SEQUENCE_FORM = {heads_for_tokens, form_itself};
+static const struct exchange_form RING_FORM = {ring, form_itself};
 
 // With both, the ranks of a sequence stand nearer than those of tp.
 static const char *one_of_them(struct arena *arena, const struct facts *facts, const char *value)
@@ -100,7 +88,7 @@ static const char *outside(struct arena *arena, const struct facts *facts, const
     return is_parted ? NULL : one_of_them(arena, facts, value);
 }
 static const struct exchange_form OUTSIDE_FORM = {outside, outside};
-static const struct exchange_form READ_OUTSIDE_FORM = {never, outside};
+static const struct exchange_form READ_OUTSIDE_FORM = {form_never, outside};
 
 static const char *stage_layers(struct arena *arena, const struct facts *facts, const char *pieces)
 {
@@ -133,7 +121,7 @@ static const char *layers(struct arena *arena, const struct facts *facts, const 
     (void)arena, (void)value;
     return facts_get(facts, "model.layers");
 }
-static const struct exchange_form LAYERS_FORM = {layers, never};
+static const struct exchange_form LAYERS_FORM = {layers, form_never};
 
 #define PLUGIN "HybridParallelPlugin."
 #define ROUTED "MoeHybridParallelPlugin."

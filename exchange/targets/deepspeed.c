@@ -14,19 +14,13 @@ static const char *number(struct arena *arena, int64_t value)
     return arena_print(arena, "%lld", (long long)value);
 }
 
-static const char *itself(struct arena *arena, const struct facts *facts, const char *text)
-{
-    (void)arena, (void)facts;
-    return text;
-}
-
 // AutoTP knows no sharded parameters.
 static const char *automatic(struct arena *arena, const struct facts *facts, const char *value)
 {
     (void)arena;
     return facts_is(facts, "zero", "3") ? NULL : value;
 }
-static const struct exchange_form AUTOMATIC_FORM = {automatic, itself};
+static const struct exchange_form AUTOMATIC_FORM = {automatic, form_itself};
 
 // The groups of a sequence are made where both sizes are there, and are all GPUs: no place for tp.
 static const char *alone(struct arena *arena, const struct facts *facts, const char *value)
@@ -35,14 +29,14 @@ static const char *alone(struct arena *arena, const struct facts *facts, const c
     bool is_ulysses = facts_is(facts, "cp_kind", "ulysses");
     return is_ulysses && facts_is_neutral(facts, "tp") ? value : NULL;
 }
-static const struct exchange_form SEQUENCE_FORM = {alone, itself};
+static const struct exchange_form SEQUENCE_FORM = {alone, form_itself};
 
 static const char *copies(struct arena *arena, const struct facts *facts, const char *value)
 {
     (void)arena;
     return facts_is_neutral(facts, "cp") ? NULL : value;
 }
-static const struct exchange_form COPIES_FORM = {copies, itself};
+static const struct exchange_form COPIES_FORM = {copies, form_itself};
 
 static const struct exchange_row ROWS[] = {
     {"world", NULL, "", NULL, &WRITTEN_FORM},

@@ -8,20 +8,20 @@ static const char *number(struct arena *arena, int64_t value)
     return arena_print(arena, "%lld", (long long)value);
 }
 
-static const char *itself(struct arena *arena, const struct facts *facts, const char *value)
+const char *form_itself(struct arena *arena, const struct facts *facts, const char *value)
 {
     (void)arena, (void)facts;
     return value;
 }
 
-static const char *never(struct arena *arena, const struct facts *facts, const char *value)
+const char *form_never(struct arena *arena, const struct facts *facts, const char *value)
 {
     (void)arena, (void)facts, (void)value;
     return NULL;
 }
 
-const struct exchange_form UNREAD_FORM = {never, never};
-const struct exchange_form READ_FORM = {never, itself};
+const struct exchange_form UNREAD_FORM = {form_never, form_never};
+const struct exchange_form READ_FORM = {form_never, form_itself};
 
 // The axes that multiply to all GPUs, but for dp.
 static int64_t ranks_of_a_copy(const struct facts *facts)
@@ -36,7 +36,7 @@ static const char *copies(struct arena *arena, const struct facts *facts, const 
     (void)value;
     return world > 0 && world % each == 0 ? number(arena, world / each) : NULL;
 }
-const struct exchange_form WORLD_FORM = {itself, copies};
+const struct exchange_form WORLD_FORM = {form_itself, copies};
 
 static int piece_count(const char *pieces)
 {
@@ -249,12 +249,12 @@ static const char *bytes(struct arena *arena, const struct facts *facts, const c
 }
 const struct exchange_form BUCKET_FORM = {elements, bytes};
 
-static const char *one_chunk(struct arena *arena, const struct facts *facts, const char *value)
+const char *form_one_chunk(struct arena *arena, const struct facts *facts, const char *value)
 {
     (void)arena;
     return facts_number(facts, "vpp", 1) == 1 ? value : NULL;
 }
-const struct exchange_form ONE_CHUNK_FORM = {one_chunk, one_chunk};
+const struct exchange_form ONE_CHUNK_FORM = {form_one_chunk, form_one_chunk};
 
 static const char *more_chunks(struct arena *arena, const struct facts *facts, const char *value)
 {
@@ -276,14 +276,14 @@ static const char *whole(struct arena *arena, const struct facts *facts, const c
     bool is_whole = facts_is_neutral(facts, "tp") && facts_is_neutral(facts, "cp");
     return is_whole ? value : NULL;
 }
-const struct exchange_form WHOLE_FORM = {whole, itself};
+const struct exchange_form WHOLE_FORM = {whole, form_itself};
 
 static const char *fewer_queries(struct arena *arena, const struct facts *facts, const char *value)
 {
     (void)arena;
     return facts_is(facts, "model.heads", value) ? NULL : value;
 }
-const struct exchange_form QUERIES_FORM = {fewer_queries, itself};
+const struct exchange_form QUERIES_FORM = {fewer_queries, form_itself};
 
 static const char *as_many(struct arena *arena, const struct facts *facts, const char *value)
 {
@@ -304,7 +304,7 @@ static const char *four_hidden(struct arena *arena, const struct facts *facts, c
     (void)text;
     return hidden > 0 ? number(arena, 4 * hidden) : NULL;
 }
-const struct exchange_form FOUR_HIDDEN_FORM = {never, four_hidden};
+const struct exchange_form FOUR_HIDDEN_FORM = {form_never, four_hidden};
 
 static const char *dense_layers(struct arena *arena, const struct facts *facts, const char *value)
 {
@@ -341,7 +341,7 @@ static const char *has_experts(struct arena *arena, const struct facts *facts, c
     (void)arena, (void)text;
     return facts_get(facts, "model.experts") ? "on" : NULL;
 }
-const struct exchange_form EXPERTS_FORM = {itself, has_experts};
+const struct exchange_form EXPERTS_FORM = {form_itself, has_experts};
 
 static const char *as_tp(struct arena *arena, const struct facts *facts, const char *text)
 {
@@ -349,14 +349,14 @@ static const char *as_tp(struct arena *arena, const struct facts *facts, const c
     const char *size = facts_get(facts, "tp");
     return size ? size : "1";
 }
-const struct exchange_form ETP_FORM = {never, as_tp};
+const struct exchange_form ETP_FORM = {form_never, as_tp};
 
 static const char *selective(struct arena *arena, const struct facts *facts, const char *text)
 {
     (void)arena, (void)facts;
     return strcmp(text, "selective") == 0 ? "selective" : NULL;
 }
-const struct exchange_form SELECTIVE_FORM = {never, selective};
+const struct exchange_form SELECTIVE_FORM = {form_never, selective};
 
 static const char *alone(struct arena *arena, const struct facts *facts, const char *value)
 {
@@ -364,30 +364,30 @@ static const char *alone(struct arena *arena, const struct facts *facts, const c
     bool is_alone = facts_is_neutral(facts, "pp") && facts_is(facts, "recompute", "none");
     return is_alone ? value : NULL;
 }
-const struct exchange_form ALONE_FORM = {alone, itself};
+const struct exchange_form ALONE_FORM = {alone, form_itself};
 
 static const char *reduced(struct arena *arena, const struct facts *facts, const char *value)
 {
     (void)arena;
     return facts_is(facts, "overlap.grad-reduce", "on") ? value : NULL;
 }
-const struct exchange_form REDUCED_FORM = {reduced, itself};
+const struct exchange_form REDUCED_FORM = {reduced, form_itself};
 
 static const char *sharded(struct arena *arena, const struct facts *facts, const char *value)
 {
     (void)arena;
     return facts_is_neutral(facts, "zero") ? NULL : value;
 }
-const struct exchange_form SHARDED_FORM = {sharded, itself};
+const struct exchange_form SHARDED_FORM = {sharded, form_itself};
 
-const struct exchange_form WRITTEN_FORM = {itself, never};
+const struct exchange_form WRITTEN_FORM = {form_itself, form_never};
 
 static const char *ulysses(struct arena *arena, const struct facts *facts, const char *value)
 {
     (void)arena;
     return facts_is(facts, "cp_kind", "ulysses") ? value : NULL;
 }
-const struct exchange_form ULYSSES_FORM = {ulysses, itself};
+const struct exchange_form ULYSSES_FORM = {ulysses, form_itself};
 
 static const char *steps(struct arena *arena, const struct facts *facts, const char *micro_batch)
 {
@@ -395,7 +395,7 @@ static const char *steps(struct arena *arena, const struct facts *facts, const c
     int64_t batch = facts_number(facts, "global_batch", 0);
     return each > 0 && batch % each == 0 ? number(arena, batch / each) : NULL;
 }
-const struct exchange_form STEPS_FORM = {steps, never};
+const struct exchange_form STEPS_FORM = {steps, form_never};
 
 // One switch for both, but parameters are whole between steps before stage 3: nothing is gathered
 // beside compute there.
@@ -421,7 +421,7 @@ static const char *at_stage_3(struct arena *arena, const struct facts *facts, co
     (void)arena;
     return facts_is(facts, "zero", "3") ? text : NULL;
 }
-const struct exchange_form STAGE_3_FORM = {never, at_stage_3};
+const struct exchange_form STAGE_3_FORM = {form_never, at_stage_3};
 
 // The ranks of dp that shard; cp shards beside them.
 static int64_t shards(const struct facts *facts)
@@ -435,14 +435,14 @@ static const char *replicas(struct arena *arena, const struct facts *facts, cons
 {
     return number(arena, atoi(value) / shards(facts));
 }
-const struct exchange_form REPLICAS_FORM = {replicas, never};
+const struct exchange_form REPLICAS_FORM = {replicas, form_never};
 
 static const char *shard_degree(struct arena *arena, const struct facts *facts, const char *value)
 {
     (void)value;
     return number(arena, shards(facts));
 }
-const struct exchange_form SHARDS_FORM = {shard_degree, never};
+const struct exchange_form SHARDS_FORM = {shard_degree, form_never};
 
 static const char *split(struct arena *arena, const struct facts *facts, const char *value)
 {
@@ -450,7 +450,7 @@ static const char *split(struct arena *arena, const struct facts *facts, const c
     int64_t ranks = facts_number(facts, "dp", 1) * facts_number(facts, "cp", 1);
     return ranks > 1 ? value : NULL;
 }
-const struct exchange_form SPLIT_FORM = {split, itself};
+const struct exchange_form SPLIT_FORM = {split, form_itself};
 
 static const char *by_stages(struct arena *arena, const struct facts *facts, const char *value)
 {

@@ -4,6 +4,13 @@
 // How programs write what a plan says otherwise; each takes and gives
 // what its name says, as struct exchange_form tells.
 
+// A side of a form: a value as it is; none at all; as it is where a stage has one chunk.
+const char *form_itself(struct arena *arena, const struct facts *facts, const char *value);
+const char *form_never(struct arena *arena, const struct facts *facts, const char *value);
+const char *form_one_chunk(struct arena *arena, const struct facts *facts, const char *value);
+// False: Megatron-LM and those on it take no notice of it.
+bool form_matters_to_megatron(const struct facts *facts, const char *name);
+
 extern const struct exchange_form WORLD_FORM;        // data parallel size by the launcher's GPUs
 extern const struct exchange_form LAYOUT_FORM;       // uneven pieces: "Et*19|t*21|t*20L"
 extern const struct exchange_form LAYOUT_VPP_FORM;   // the chunks of a stage of such a layout

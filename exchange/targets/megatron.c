@@ -132,7 +132,7 @@ static const struct exchange_row ENVIRONMENT[] = {
 
 // Exchanges of experts hide in a pipeline only where a stage has several chunks, and never behind
 // layers that are computed again as a whole.
-static bool matters(const struct facts *facts, const char *name)
+bool form_matters_to_megatron(const struct facts *facts, const char *name)
 {
     if (strcmp(name, "overlap.ep") != 0) return true;
     const char *recompute = facts_get(facts, "recompute");
@@ -152,7 +152,7 @@ const struct exchange_target MEGATRON_TARGET = {
     .has_model = true,
     .rows = ROWS,
     .environment = ENVIRONMENT,
-    .matters = matters,
+    .matters = form_matters_to_megatron,
     .known_by = "--num-layers --hidden-size --tensor-model-parallel-size "
                 "--pipeline-model-parallel-size --micro-batch-size",
 };

@@ -24,12 +24,7 @@ static const char *no_overlap(struct arena *arena, const struct facts *facts, co
     return facts_is(facts, "overlap.tp", "on") ? NULL : value;
 }
 
-static const char *itself(struct arena *arena, const struct facts *facts, const char *text)
-{
-    (void)arena, (void)facts;
-    return text;
-}
-static const struct exchange_form NO_OVERLAP_FORM = {no_overlap, itself};
+static const struct exchange_form NO_OVERLAP_FORM = {no_overlap, form_itself};
 
 static const struct recipe_section SECTIONS[] = {
     {"GPTModelProvider.", MODEL},    {"DistributedDataParallelConfig.", COPIES},
@@ -60,14 +55,6 @@ static void prepare(struct settings *settings)
     recipe_prepare(SECTIONS, settings);
 }
 
-static bool matters(const struct facts *facts, const char *name)
-{
-    if (strcmp(name, "overlap.ep") != 0) return true;
-    const char *recompute = facts_get(facts, "recompute");
-    bool is_whole = recompute && strncmp(recompute, "full", 4) == 0;
-    return !is_whole && (facts_is_neutral(facts, "pp") || !facts_is_neutral(facts, "vpp"));
-}
-
 const struct exchange_target MEGATRON_BRIDGE_TARGET = {
     .name = "megatron-bridge",
     .program = "Megatron-Bridge",
@@ -80,7 +67,7 @@ const struct exchange_target MEGATRON_BRIDGE_TARGET = {
     .has_recipes = true,
     .rows = ROWS,
     .prepare = prepare,
-    .matters = matters,
+    .matters = form_matters_to_megatron,
     .known_by = "model.tensor_model_parallel_size model.pipeline_model_parallel_size "
                 "train.micro_batch_size ddp.use_distributed_optimizer mixed_precision",
 };

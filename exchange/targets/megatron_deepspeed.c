@@ -9,12 +9,6 @@
 // both and read from either. What the JSON has by itself counts only where it was read: that is the
 // setting "config.known".
 
-static const char *itself(struct arena *arena, const struct facts *facts, const char *text)
-{
-    (void)arena, (void)facts;
-    return text;
-}
-
 // The pipeline engine shards optimizer states at most, and experts know no sharded parameters.
 static const char *stage(struct arena *arena, const struct facts *facts, const char *value)
 {
@@ -24,21 +18,21 @@ static const char *stage(struct arena *arena, const struct facts *facts, const c
     bool has_experts = facts_get(facts, "model.experts") != NULL;
     return has_experts && strcmp(value, "3") == 0 ? NULL : value;
 }
-static const struct exchange_form STAGE_FORM = {stage, itself};
+static const struct exchange_form STAGE_FORM = {stage, form_itself};
 
 static const char *dense(struct arena *arena, const struct facts *facts, const char *value)
 {
     (void)arena;
     return facts_get(facts, "model.experts") ? NULL : value;
 }
-static const struct exchange_form DENSE_ONLY_FORM = {dense, itself};
+static const struct exchange_form DENSE_ONLY_FORM = {dense, form_itself};
 
 static const char *several(struct arena *arena, const struct facts *facts, const char *text)
 {
     (void)arena, (void)facts;
     return strcmp(text, "1") == 0 ? NULL : text;
 }
-static const struct exchange_form SEVERAL_FORM = {itself, several};
+static const struct exchange_form SEVERAL_FORM = {form_itself, several};
 
 // Experts are split over all of tp or over none of it.
 static const char *split_alike(struct arena *arena, const struct facts *facts, const char *value)
@@ -60,7 +54,7 @@ static const char *redone(struct arena *arena, const struct facts *facts, const 
     const char *recompute = facts_get(facts, "recompute");
     return recompute && strncmp(recompute, "full", 4) == 0 ? value : NULL;
 }
-static const struct exchange_form REDONE_FORM = {redone, itself};
+static const struct exchange_form REDONE_FORM = {redone, form_itself};
 
 static const struct exchange_row ROWS[] = {
     {"world", NULL, "nnodes*nproc={}", NULL, &READ_FORM},

@@ -14,12 +14,6 @@ static const char *number(struct arena *arena, int64_t value)
     return arena_print(arena, "%lld", (long long)value);
 }
 
-static const char *never(struct arena *arena, const struct facts *facts, const char *text)
-{
-    (void)arena, (void)facts, (void)text;
-    return NULL;
-}
-
 static int64_t steps_of(const struct facts *facts)
 {
     int64_t each = facts_number(facts, "micro_batch", 0) * facts_number(facts, "dp", 0);
@@ -64,7 +58,7 @@ static const char *one_step(struct arena *arena, const struct facts *facts, cons
     (void)text;
     return batch_of(arena, facts, 1);
 }
-static const struct exchange_form ONE_STEP_FORM = {never, one_step};
+static const struct exchange_form ONE_STEP_FORM = {form_never, one_step};
 
 // Layers that stages share, without the modules behind the last of them.
 static int64_t shared_layers(const struct facts *facts)
@@ -138,7 +132,7 @@ static const char *smaller_group(struct arena *arena, const struct facts *facts,
     int64_t copies = facts_number(facts, "dp", 1) * facts_number(facts, "cp", 1);
     return atoi(text) >= copies ? "0" : text;
 }
-static const struct exchange_form GROUP_FORM = {never, smaller_group};
+static const struct exchange_form GROUP_FORM = {form_never, smaller_group};
 
 // Of its optimizers those of decoupled weight decay can be moved.
 static const char *decoupled(struct arena *arena, const struct facts *facts, const char *value)
@@ -146,19 +140,9 @@ static const char *decoupled(struct arena *arena, const struct facts *facts, con
     (void)arena;
     return facts_is(facts, "optimizer", "adamw") ? value : NULL;
 }
-static const char *moved(struct arena *arena, const struct facts *facts, const char *text)
-{
-    (void)arena, (void)facts;
-    return text;
-}
-static const struct exchange_form SWAP_FORM = {decoupled, moved};
+static const struct exchange_form SWAP_FORM = {decoupled, form_itself};
 
-static const char *one_chunk(struct arena *arena, const struct facts *facts, const char *text)
-{
-    (void)arena;
-    return facts_number(facts, "vpp", 1) == 1 ? text : NULL;
-}
-static const struct exchange_form READ_ONE_CHUNK_FORM = {never, one_chunk};
+static const struct exchange_form READ_ONE_CHUNK_FORM = {form_never, form_one_chunk};
 
 #define MODEL "model.model_config."
 #define PARALLEL "parallel_config."

@@ -109,12 +109,7 @@ static const char *shipped(struct arena *arena, const struct facts *facts, const
     return NULL;
 }
 
-static const char *never(struct arena *arena, const struct facts *facts, const char *value)
-{
-    (void)arena, (void)facts, (void)value;
-    return NULL;
-}
-const struct exchange_form RECIPE_FORM = {never, shipped};
+const struct exchange_form RECIPE_FORM = {form_never, shipped};
 
 static const char *classes(struct arena *arena, const struct facts *facts, const char *text)
 {
@@ -126,4 +121,4 @@ static const char *classes(struct arena *arena, const struct facts *facts, const
     *to = '\0';
     return CLASSES_FORM.from(arena, facts, words);
 }
-const struct exchange_form MODULES_FORM = {never, classes};
+const struct exchange_form MODULES_FORM = {form_never, classes};

@@ -14,12 +14,6 @@ static const char *number(struct arena *arena, int64_t value)
     return arena_print(arena, "%lld", (long long)value);
 }
 
-static const char *never(struct arena *arena, const struct facts *facts, const char *text)
-{
-    (void)arena, (void)facts, (void)text;
-    return NULL;
-}
-
 static bool has_stages(const struct facts *facts)
 {
     return !facts_is_neutral(facts, "pp");
@@ -31,7 +25,7 @@ static const char *copied(struct arena *arena, const struct facts *facts, const 
     (void)arena;
     return facts_is_neutral(facts, "cp") ? value : NULL;
 }
-static const struct exchange_form COPIED_FORM = {copied, never};
+static const struct exchange_form COPIED_FORM = {copied, form_never};
 
 static const char *by_stages(struct arena *arena, const struct facts *facts, const char *text)
 {
@@ -44,8 +38,8 @@ static const char *without_stages(struct arena *arena, const struct facts *facts
     return has_stages(facts) ? NULL : text;
 }
 static const struct exchange_form NO_STAGES_FORM = {without_stages, without_stages};
-static const struct exchange_form READ_STAGES_FORM = {never, by_stages};
-static const struct exchange_form READ_NO_STAGES_FORM = {never, without_stages};
+static const struct exchange_form READ_STAGES_FORM = {form_never, by_stages};
+static const struct exchange_form READ_NO_STAGES_FORM = {form_never, without_stages};
 
 // With stages a rank's batch is all micro-batches of its copy: one flush of the pipeline a step.
 static const char *local_batch(struct arena *arena, const struct facts *facts, const char *value)
@@ -55,7 +49,7 @@ static const char *local_batch(struct arena *arena, const struct facts *facts, c
     if (!has_stages(facts)) return NULL;
     return number(arena, facts_number(facts, "global_batch", 0) / copies);
 }
-static const struct exchange_form LOCAL_BATCH_FORM = {local_batch, never};
+static const struct exchange_form LOCAL_BATCH_FORM = {local_batch, form_never};
 
 // [["tok_embeddings", "layers.0"], ["layers.1", "norm", "output"]]
 static const char *modules(struct arena *arena, const struct facts *facts, const char *pieces)
@@ -119,7 +113,7 @@ static const char *one_chunk(struct arena *arena, const struct facts *facts, con
     bool is_one = facts_is(facts, "schedule", "1f1b") || facts_is(facts, "schedule", "gpipe");
     return is_one || !has_stages(facts) ? text : NULL;
 }
-static const struct exchange_form PLAIN_FORM = {never, one_chunk};
+static const struct exchange_form PLAIN_FORM = {form_never, one_chunk};
 
 #define FLAVOR(ours, name, flavor)                                                        \
     {                                                                                     \

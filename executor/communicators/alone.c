@@ -277,7 +277,6 @@ static const char *self_receive(struct communicator *communicator, enum stream s
 static const struct transport MOCK_TRANSPORT = {
     .version = COMMUNICATOR_VERSION,
     .name = "mock",
-    .is_deterministic = true,
     .close = mock_close,
     .group = mock_group,
     .all_reduce = mock_all_reduce,
@@ -296,7 +295,6 @@ static const struct transport MOCK_TRANSPORT = {
 static const struct transport SELF_TRANSPORT = {
     .version = COMMUNICATOR_VERSION,
     .name = "self",
-    .is_deterministic = true,
     .close = mock_close,
     .group = mock_group,
     .all_reduce = mock_all_reduce,

@@ -32,7 +32,6 @@ enum combine { COMBINE_SUM, COMBINE_MAX };
 struct transport {
     int version;
     const char *name;
-    bool is_deterministic;
     bool only_meets;  // has close, group, host_gather, send, receive, progress and abort alone,
                       // and is slow
     void (*close)(struct communicator *communicator);

@@ -254,7 +254,6 @@ static void file_close(struct communicator *communicator)
 static const struct transport FILE_TRANSPORT = {
     .version = COMMUNICATOR_VERSION,
     .name = "file",
-    .is_deterministic = true,
     .only_meets = true,
     .close = file_close,
     .group = file_group,

@@ -208,7 +208,6 @@ static bool attach(struct communicator *communicator, const char *name, struct e
 static const struct transport HOST_TRANSPORT = {
     .version = COMMUNICATOR_VERSION,
     .name = "host",
-    .is_deterministic = true,
     .close = host_close,
     .group = host_group,
     .all_reduce = host_all_reduce,

@@ -24,12 +24,6 @@ static const struct instr *instr_of(const struct engine *engine, const struct sc
     return &engine_block(engine, task)->instrs[task->instr];
 }
 
-static bool is_ragged(const struct block_program *block, int buffer)
-{
-    int tensor = block->buffers[buffer].tensor;
-    return tensor >= 0 && block->block->tensors[tensor].density > 0;
-}
-
 // The first ragged operand of a task; -1.
 static int ragged_buffer(const struct engine *engine, const struct script_task *task)
 {
@@ -37,9 +31,9 @@ static int ragged_buffer(const struct engine *engine, const struct script_task *
     const struct block_program *block = engine_block(engine, task);
     const struct instr *instr = instr_of(engine, task);
     for (int i = 0; i < instr->input_count; i++)
-        if (is_ragged(block, instr->inputs[i])) return instr->inputs[i];
+        if (block_program_is_ragged(block, instr->inputs[i])) return instr->inputs[i];
     for (int i = 0; i < instr->output_count; i++)
-        if (is_ragged(block, instr->outputs[i])) return instr->outputs[i];
+        if (block_program_is_ragged(block, instr->outputs[i])) return instr->outputs[i];
     return -1;
 }
 
@@ -356,7 +350,7 @@ bool experts_show(struct engine *engine, int task, struct kernel_call *call)
         return true;
     }
     for (int i = 0; i < of->output_count; i++) {
-        bool has_rows = is_ragged(engine_block(engine, of), of->outputs[i].buffer);
+        bool has_rows = block_program_is_ragged(engine_block(engine, of), of->outputs[i].buffer);
         if (has_rows && !experts_fit(engine, task, &of->outputs[i])) return false;
     }
     call->routing = expert_rows_routing(engine->scratch, experts_rows(engine, task), &box);

@@ -79,7 +79,6 @@ static void mpi_close(struct communicator *communicator)
 static const struct transport MPI_TRANSPORT = {
     .version = COMMUNICATOR_VERSION,
     .name = "mpi",
-    .is_deterministic = true,
     .close = mpi_close,
     .group = between_group,
     .all_reduce = between_all_reduce,

@@ -223,7 +223,6 @@ static void nccl_close(struct communicator *communicator)
 static const struct transport NCCL_TRANSPORT = {
     .version = COMMUNICATOR_VERSION,
     .name = "nccl",
-    .is_deterministic = false,
     .close = nccl_close,
     .group = nccl_group,
     .all_reduce = nccl_all_reduce,

@@ -134,7 +134,7 @@ struct link_slot {
 struct nccl_link {
     struct nccl_link *next;
     int peer, channel;
-    bool sends, is_ready;
+    bool sends;
     ncclComm_t comm;
     cudaStream_t stream;
     struct link_slot *slots;  // [message_count], used in turn

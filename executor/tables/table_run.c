@@ -1,17 +1,10 @@
 #include "executor/tables/table_run.h"
 
+#include "core/progress.h"
 #include "executor/tables/lookups.h"
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
-
-static double clock_now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 void row_apply(const struct row_update *update, double *weights, double *state,
                const double *gradient, double square)
@@ -74,7 +67,7 @@ struct timed {
 
 static void lap(struct timed *timed, enum table_task task)
 {
-    double now_s = clock_now_s();
+    double now_s = clock_s();
     timed->task_s[task] += now_s - timed->since_s;
     timed->since_s = now_s;
 }
@@ -82,7 +75,7 @@ static void lap(struct timed *timed, enum table_task task)
 static const char *run_step(struct table_rank *rank, double *loss)
 {
     int64_t batch = rank->request->workload->global_batch;
-    struct timed timed = {rank->result->task_s, clock_now_s()};
+    struct timed timed = {rank->result->task_s, clock_s()};
     const char *failure = lookups_exchange_ids(rank);
     if (failure) return failure;
     lap(&timed, TABLE_TASK_IDS);
@@ -143,11 +136,11 @@ const char *table_run(struct arena *arena, const struct table_run_request *reque
     for (int step = 0; step < request->step_count && !failure; step++) {
         draw_samples(rank, step);
         lookups_draw(rank, step);
-        double start_s = clock_now_s();
+        double start_s = clock_s();
         struct arena_mark mark = arena_mark(arena);
         failure = run_step(rank, &result->loss[step]);
         arena_reset(arena, mark);
-        result->step_s[step] = clock_now_s() - start_s;
+        result->step_s[step] = clock_s() - start_s;
         if (!failure && request->report)
             request->report(request->context, step, result->loss[step], result->step_s[step]);
     }

@@ -134,7 +134,7 @@ static int64_t solve_part(struct solver *solver, struct pack_part *part, int64_t
     return narrow(solver, part, next, best, offsets);
 }
 
-static int compare_births(const void *left, const void *right)
+int pack_compare_births(const void *left, const void *right)
 {
     const struct pack_buffer *a = *(const struct pack_buffer *const *)left;
     const struct pack_buffer *b = *(const struct pack_buffer *const *)right;
@@ -169,7 +169,7 @@ static struct pack_part *make_parts(struct arena *scratch, const struct pack_pro
     for (int b = 0; b < problem->count; b++)
         if (problem->buffers[b].lower < problem->buffers[b].upper)
             born[count++] = &problem->buffers[b];
-    qsort(born, (size_t)count, sizeof *born, compare_births);
+    qsort(born, (size_t)count, sizeof *born, pack_compare_births);
     struct pack_part *parts = ARENA_NEW(scratch, struct pack_part, count);
     struct pack_buffer *buffers = ARENA_NEW(scratch, struct pack_buffer, count);
     int *origin = ARENA_NEW(scratch, int, count);
@@ -202,7 +202,7 @@ static bool fixed_agree(struct arena *scratch, const struct pack_problem *proble
         if (buffer->fixed_offset % buffer->alignment) return false;
         fixed[count++] = buffer;
     }
-    qsort(fixed, (size_t)count, sizeof *fixed, compare_births);
+    qsort(fixed, (size_t)count, sizeof *fixed, pack_compare_births);
     for (int i = 0; i < count; i++)
         for (int j = i + 1; j < count && fixed[j]->lower < fixed[i]->upper; j++)
             if (fixed[i]->fixed_offset < fixed[j]->fixed_offset + fixed[j]->size &&

@@ -52,6 +52,9 @@ struct pack_result pack_solve(struct arena *arena, struct arena *scratch,
                               const struct pack_problem *problem,
                               const struct pack_options *options);
 
+// For qsort of pointers into one array: by birth, of equal ones as they lie there.
+int pack_compare_births(const void *left, const void *right);
+
 // Most size alive at once, or the top of the highest fixed buffer.
 int64_t pack_bound(struct arena *scratch, const struct pack_problem *problem);
 

@@ -1,4 +1,5 @@
 #include "memory/pack/pack_state.h"
+#include "memory/sections.h"
 
 #include <stdlib.h>
 
@@ -6,12 +7,6 @@ struct entry {
     struct pack_buffer buffer;
     int origin;
 };
-
-static int compare_times(const void *left, const void *right)
-{
-    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
-    return (a > b) - (a < b);
-}
 
 #define COMPARE(a, b) \
     if ((a) != (b)) return ((a) > (b)) - ((a) < (b))
@@ -58,46 +53,24 @@ static void take_buffers(struct pack_state *state, const struct pack_problem *pr
     state->buffer_count = count;
 }
 
-static int section_at(const int64_t *times, int count, int64_t time)
-{
-    int low = 0, high = count - 1;
-    while (low < high) {
-        int middle = (low + high) / 2;
-        if (times[middle] < time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 static void make_sections(struct pack_state *state)
 {
     int count = state->buffer_count;
-    int64_t *times = ARENA_NEW(state->arena, int64_t, 2 * count);
-    int *first = ARENA_NEW(state->arena, int, count), *last = ARENA_NEW(state->arena, int, count);
-    for (int b = 0; b < count; b++) {
-        times[2 * b] = state->buffers[b].lower;
-        times[2 * b + 1] = state->buffers[b].upper;
-    }
-    qsort(times, 2 * (size_t)count, sizeof *times, compare_times);
-    int distinct = 0;
-    for (int i = 0; i < 2 * count; i++)
-        if (i == 0 || times[i] != times[i - 1]) times[distinct++] = times[i];
-    state->section_count = distinct > 0 ? distinct - 1 : 0;
+    const struct pack_problem problem = {.buffers = state->buffers, .count = count};
+    const struct pack_sections *sections = pack_sections_make(state->arena, &problem);
+    state->section_count = count > 0 ? sections->count : 0;
     int *starting = ARENA_NEW(state->arena, int, state->section_count + 2);
     state->crossing = ARENA_NEW(state->arena, int, state->section_count + 1);
     for (int b = 0; b < count; b++) {
-        first[b] = section_at(times, distinct, state->buffers[b].lower);
-        last[b] = section_at(times, distinct, state->buffers[b].upper);
-        starting[first[b] + 1]++;
-        for (int s = first[b] + 1; s < last[b] && state->buffers[b].fixed_offset < 0; s++)
+        starting[sections->first[b] + 1]++;
+        for (int s = sections->first[b] + 1;
+             s < sections->end[b] && state->buffers[b].fixed_offset < 0; s++)
             state->crossing[s]++;
     }
     for (int s = 0; s < state->section_count; s++)
         starting[s + 1] += starting[s];
-    state->first = first;
-    state->last = last;
+    state->first = sections->first;
+    state->last = sections->end;
     state->first_starting = starting;
 }
 

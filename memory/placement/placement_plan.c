@@ -244,14 +244,6 @@ static void add_access(struct placed_moment *moment, int chunk, bool reads, bool
     accesses[moment->access_count++] = (struct placed_access){chunk, reads, writes};
 }
 
-static double phase_s(const struct block_price *price, enum phase phase)
-{
-    double sum_s = 0;
-    for (int part = 0; part < PART_COUNT; part++)
-        sum_s += price->phase_s[phase][part];
-    return sum_s;
-}
-
 // An update of each piece: gradients die, and parameters are written anew from master weights where
 // there are any.
 static void add_updates(struct making *making, const struct position *position)
@@ -336,9 +328,9 @@ static void add_block(struct making *making, const struct stage_slot *slot, int 
         .makes_gradients = slot->fused || slot->kind == TASK_WEIGHT,
         .is_reversed = !is_forward,
     };
-    if (is_forward) pass.seconds = phase_s(price, PHASE_FORWARD);
-    if (slot->kind == TASK_BACKWARD) pass.seconds = phase_s(price, PHASE_BACKWARD);
-    if (pass.makes_gradients) pass.seconds += phase_s(price, PHASE_WEIGHT);
+    if (is_forward) pass.seconds = parts_s(price->phase_s[PHASE_FORWARD]);
+    if (slot->kind == TASK_BACKWARD) pass.seconds = parts_s(price->phase_s[PHASE_BACKWARD]);
+    if (pass.makes_gradients) pass.seconds += parts_s(price->phase_s[PHASE_WEIGHT]);
     double again_s = price->phase_s[PHASE_BACKWARD][PART_RECOMPUTE];
     if (slot->kind == TASK_BACKWARD && again_s > 0) {
         struct block_pass again = {.activation = pass.activation,

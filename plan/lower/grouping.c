@@ -197,14 +197,6 @@ int group_maker(const struct grouping *grouping, int index, int buffer)
     return -1;
 }
 
-bool group_crosses(const struct block_program *program, int buffer)
-{
-    for (int i = 0; i < BLOCK_EDGES; i++) {
-        if (program->outputs[i] == buffer || program->input_gradients[i] == buffer) return true;
-    }
-    return program->buffers[buffer].external;
-}
-
 static const struct group_uses *uses_of(struct arena *arena, const struct block_program *program)
 {
     struct group_uses *uses = ARENA_NEW(arena, struct group_uses, program->buffer_count);
@@ -253,7 +245,8 @@ struct grouping grouping_of(struct arena *arena, struct block_program *program, 
 bool group_is_passed_on(const struct grouping *grouping, int buffer)
 {
     const struct group_uses *uses = &grouping->uses[buffer];
-    return uses->readers == 1 && uses->writers == 1 && !group_crosses(grouping->program, buffer);
+    return uses->readers == 1 && uses->writers == 1 &&
+           !block_program_crosses(grouping->program, buffer);
 }
 
 const struct tensor *group_tensor(const struct grouping *grouping, int buffer)

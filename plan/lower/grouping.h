@@ -47,8 +47,6 @@ bool group_is_alike(const struct grouping *grouping, int a, int b);
 bool group_has_views(const struct grouping *grouping, int index);
 // Who wrote a buffer last before `index` in its phase; -1.
 int group_maker(const struct grouping *grouping, int index, int buffer);
-// Whether a buffer is there before the block or behind it.
-bool group_crosses(const struct block_program *program, int buffer);
 // Whether one instruction reads this buffer, once, and one writes it.
 bool group_is_passed_on(const struct grouping *grouping, int buffer);
 const struct tensor *group_tensor(const struct grouping *grouping, int buffer);

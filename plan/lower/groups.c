@@ -23,7 +23,8 @@ static bool join_sum(struct grouping *grouping, int index)
 {
     const struct instr sum = *group_at(grouping, index);
     int first = index;
-    if (sum.kind != OP_ADD || group_crosses(grouping->program, sum.outputs[0])) return false;
+    if (sum.kind != OP_ADD || block_program_crosses(grouping->program, sum.outputs[0]))
+        return false;
     for (int k = sum.input_count - 1; k >= 0; k--) {
         int gemm = gemm_before(grouping, index, k);
         if (gemm < 0 || index - first + 2 > GROUP_MEMBERS_MAX) continue;
@@ -264,8 +265,9 @@ static bool is_pair(const struct grouping *grouping, int gemm, int sum)
     const struct instr *a = group_at(grouping, gemm), *b = group_at(grouping, sum);
     if (a->kind != OP_CONTRACT || b->kind != OP_REDUCE) return false;
     return group_is_alike(grouping, gemm, sum) && is_matrix(grouping, gemm) &&
-           a->inputs[1] == b->inputs[0] && group_crosses(grouping->program, a->outputs[0]) &&
-           group_crosses(grouping->program, b->outputs[0]) &&
+           a->inputs[1] == b->inputs[0] &&
+           block_program_crosses(grouping->program, a->outputs[0]) &&
+           block_program_crosses(grouping->program, b->outputs[0]) &&
            group_op(grouping, gemm)->scalar == 1 &&
            grouping->program->buffers[b->outputs[0]].bytes * a->gemm.m ==
                grouping->program->buffers[a->outputs[0]].bytes;

@@ -204,6 +204,30 @@ struct block_program {
     int input_gradients[BLOCK_EDGES], output_gradients[BLOCK_EDGES];  // -1: none
 };
 
+// Which of a block's edges has a value; -1.
+static inline int block_edge_of(const int values[BLOCK_EDGES], int value)
+{
+    for (int k = 0; k < BLOCK_EDGES; k++) {
+        if (values[k] == value) return k;
+    }
+    return -1;
+}
+
+// Whether a buffer is there before the block or behind it.
+static inline bool block_program_crosses(const struct block_program *program, int buffer)
+{
+    return block_edge_of(program->outputs, buffer) >= 0 ||
+           block_edge_of(program->input_gradients, buffer) >= 0 ||
+           program->buffers[buffer].external;
+}
+
+// Whether a buffer has rows of experts, whose number is known when it runs.
+static inline bool block_program_is_ragged(const struct block_program *program, int buffer)
+{
+    int tensor = program->buffers[buffer].tensor;
+    return tensor >= 0 && program->block->tensors[tensor].density > 0;
+}
+
 // What the operands of an instruction are: buffers, or those that it has views of.
 static inline int instr_input(const struct block_program *program, const struct instr *instr,
                               int index)

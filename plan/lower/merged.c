@@ -159,7 +159,7 @@ static bool may_pack(const struct sharing *sharing, int buffer)
     const struct tensor *tensor = group_tensor(&sharing->of, buffer);
     bool has_rows = tensor && tensor->rank > 2 && tensor->extents[0].dim == DIM_BATCH &&
                     tensor->extents[1].dim == DIM_SEQ && tensor->element == ELEMENT_COMPUTE;
-    return has_rows && !group_crosses(program, buffer) && !sharing->is_dense[buffer];
+    return has_rows && !block_program_crosses(program, buffer) && !sharing->is_dense[buffer];
 }
 
 // The one instruction that reads a buffer, which one writes; -1.
@@ -329,7 +329,7 @@ static int sum_of(const struct sharing *sharing)
         bool fits = add->kind == OP_ADD && group_is_plain(&sharing->of, sum) &&
                     add->phase == sharing->phase && !add->recompute &&
                     group_is_alone(&sharing->of, sum) &&
-                    !group_crosses(sharing->of.program, add->outputs[0]) &&
+                    !block_program_crosses(sharing->of.program, add->outputs[0]) &&
                     group_is_same_part(&sharing->of, instr->outputs[0], add->outputs[0]);
         if (!fits) return -1;
     }

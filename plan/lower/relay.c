@@ -32,7 +32,7 @@ static bool find_readers(const struct lowering *low, int index, const int *relay
     const struct instr *gather = &program->instrs[index];
     int whole = gather->outputs[0];
     if (!relay_may_be(low, gather, COLLECTIVE_ALL_GATHER, gather->inputs[0])) return false;
-    if (relay_crosses(program, whole)) return false;
+    if (block_program_crosses(program, whole)) return false;
     for (int i = index + 1; i < program->instr_count; i++) {
         const struct instr *reader = &program->instrs[i];
         if (relay_writes(reader, whole) || relay_writes(reader, gather->inputs[0])) return false;

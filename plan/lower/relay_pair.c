@@ -54,7 +54,7 @@ static bool take_gather(const struct lowering *low, int index, const int *is_tak
     int whole = gather->outputs[0];
     if (has(pair->gathers, pair->gather_count, index)) return true;
     if (is_taken[index] || !may_be(low, gather, gather->inputs[0], pair) ||
-        relay_crosses(program, whole))
+        block_program_crosses(program, whole))
         return false;
     take_first(low, gather, pair);
     pair->gathers[pair->gather_count++] = index;
@@ -119,7 +119,7 @@ static bool take_work(const struct lowering *low, int work, const int *is_taken,
         gathered++;
     }
     if (gathered == 0) return false;
-    if (gathered == 2) return !relay_crosses(low->program, instr->outputs[0]);
+    if (gathered == 2) return !block_program_crosses(low->program, instr->outputs[0]);
     int scatter = scatter_of(low->program, work);
     return scatter >= 0 && !is_taken[scatter] && take_scatter(low, scatter, pair);
 }

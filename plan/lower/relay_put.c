@@ -28,18 +28,10 @@ bool relay_may_move(const struct lowering *low, int index, int to, int reader)
     return true;
 }
 
-bool relay_crosses(const struct block_program *program, int buffer)
-{
-    for (int i = 0; i < BLOCK_EDGES; i++) {
-        if (program->outputs[i] == buffer || program->input_gradients[i] == buffer) return true;
-    }
-    return program->buffers[buffer].external;
-}
-
 int relay_only_maker(const struct block_program *program, int buffer, int reader)
 {
     int maker = -1;
-    if (relay_crosses(program, buffer)) return -1;
+    if (block_program_crosses(program, buffer)) return -1;
     for (int i = 0; i < program->instr_count; i++) {
         const struct instr *instr = &program->instrs[i];
         if (relay_reads(instr, buffer) && i != reader) return -1;

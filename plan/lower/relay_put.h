@@ -8,8 +8,6 @@ bool relay_writes(const struct instr *instr, int buffer);
 // Whether an instruction may stand behind those from it up to `to`, or in front of those from `to`
 // up to it, but for one that reads its result.
 bool relay_may_move(const struct lowering *low, int index, int to, int reader);
-// Whether a buffer is there before the block or behind it.
-bool relay_crosses(const struct block_program *program, int buffer);
 // The one instruction that writes a buffer, which `reader` alone reads; -1.
 int relay_only_maker(const struct block_program *program, int buffer, int reader);
 

@@ -139,14 +139,6 @@ static int chunk_beside(const struct check_flow *flow, int chunk, int direction)
     return -1;
 }
 
-static int which(const int buffers[BLOCK_EDGES], int buffer)
-{
-    for (int k = 0; k < BLOCK_EDGES; k++) {
-        if (buffers[k] == buffer) return k;
-    }
-    return -1;
-}
-
 // The value of a version of a buffer of a block; -1: not there. What comes from a neighbour on this
 // stage is that one's.
 int check_value_of(const struct check_flow *flow, int chunk, int position, int buffer, int version)
@@ -156,8 +148,8 @@ int check_value_of(const struct check_flow *flow, int chunk, int position, int b
     const struct check_work *work = &works_at(flow, chunk)[position];
     int value = work->versions[block->version_first[buffer] + version] - 1;
     if (value >= 0 || version > 0) return value;
-    int input = which(block->program->inputs, buffer);
-    int gradient = which(block->program->output_gradients, buffer);
+    int input = block_edge_of(block->program->inputs, buffer);
+    int gradient = block_edge_of(block->program->output_gradients, buffer);
     if (input < 0 && gradient < 0) return -1;
     bool is_forward = input >= 0;
     position += is_forward ? -1 : 1;

@@ -41,12 +41,6 @@ static enum element element_of(const struct block_program *block, int buffer)
     return tensor < 0 ? ELEMENT_COMPUTE : block->block->tensors[tensor].element;
 }
 
-static bool is_ragged(const struct block_program *block, int buffer)
-{
-    int tensor = block->buffers[buffer].tensor;
-    return tensor >= 0 && block->block->tensors[tensor].density > 0;
-}
-
 // Whether a buffer is the gradient of a parameter where the state keeps it. What is scattered is
 // made beside it first, as wide as kernels compute.
 static bool is_in_state(const struct program *program, const struct block_program *block, int b)
@@ -62,7 +56,8 @@ static bool is_in_state(const struct program *program, const struct block_progra
 static bool is_plain(const struct block_program *block, int b)
 {
     const struct buffer *buffer = &block->buffers[b];
-    return buffer->tensor >= 0 && !buffer->packed && !buffer->cast && !is_ragged(block, b);
+    return buffer->tensor >= 0 && !buffer->packed && !buffer->cast &&
+           !block_program_is_ragged(block, b);
 }
 
 // Of what is streamed past the kernel that works on it all, though memory holds two pieces.
@@ -98,7 +93,7 @@ static void add_part(const struct program *program, const struct block_program *
     bool is_real = is_in_state(program, block, b);
     double bytes = ratio * buffer_bytes(program, block, b);
     double width = (double)lower_element_bytes(ELEMENT_COMPUTE, program->workload.precision);
-    task->is_ragged |= is_ragged(block, b);
+    task->is_ragged |= block_program_is_ragged(block, b);
     if (is_real) {
         task->bytes.reals += bytes / width;
     } else {
@@ -179,7 +174,7 @@ static void add_payload(const struct program *program, const struct block_progra
     }
     if (instr->streamed)
         bytes *= (double)instr->stream_steps / mesh_size(&program->mesh, instr->axes);
-    task->is_ragged |= instr->ragged || is_ragged(block, from);
+    task->is_ragged |= instr->ragged || block_program_is_ragged(block, from);
     add_elements(program, element, bytes, &task->bytes);
     if (!is_reduced) return;
     task->bytes.reals += task->bytes.compute;

@@ -3,6 +3,8 @@
 #include "tests/support/draw.h"
 #include "tests/support/test.h"
 
+#include <limits.h>
+
 struct item {
     int key, nth;
 };
@@ -42,6 +44,23 @@ static void medians_are_the_middle_or_the_mean_of_two(void **state)
     assert_true(even[0] == 1 && even[1] == 2 && even[2] == 4 && even[3] == 9);
 }
 
+// Of numbers that differ by more than an int holds, and by one where a double sees none.
+static void whole_numbers_are_sorted(void **state)
+{
+    (void)state;
+    int64_t wide[] = {INT64_MAX, 3, INT64_MIN, INT64_MAX - 1, 3};
+    const int64_t wide_sorted[] = {INT64_MIN, 3, 3, INT64_MAX - 1, INT64_MAX};
+    int narrow[] = {INT_MAX, -1, INT_MIN, 0, -1}, one = 4;
+    const int narrow_sorted[] = {INT_MIN, -1, -1, 0, INT_MAX};
+    sort_i64s(wide, 5);
+    sort_ints(narrow, 5);
+    assert_memory_equal(wide, wide_sorted, sizeof wide);
+    assert_memory_equal(narrow, narrow_sorted, sizeof narrow);
+    sort_ints(&one, 1);
+    sort_i64s(NULL, 0);
+    assert_int_equal(one, 4);
+}
+
 static void texts_are_sorted_and_found(void **state)
 {
     (void)state;
@@ -60,6 +79,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ties_stay_as_they_were),
         cmocka_unit_test(medians_are_the_middle_or_the_mean_of_two),
+        cmocka_unit_test(whole_numbers_are_sorted),
         cmocka_unit_test(texts_are_sorted_and_found),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
