@@ -16,7 +16,7 @@
 // numbers of 16 bits are added in fp32 and the sum is rounded once. What fails returns a text: the
 // peer by rank and what it did last, as far as known.
 
-enum { COMMUNICATOR_VERSION = 6 };
+enum { COMMUNICATOR_VERSION = 7 };
 
 struct communicator;
 struct group;
