@@ -7,7 +7,7 @@
 #include "planner/uneven_split.h"
 
 // Chains that are split by branches, and plans of these that are changed further.
-enum { SEEDS = 8, CLIMBERS = 3, KEPT = 24 };
+enum { SEEDS = 8, CLIMBERS = 6, KEPT = 24 };
 
 struct splitting {
     struct arena *arena;
@@ -60,18 +60,31 @@ static int sum_of(const int *ranks, int first, int end)
     return sum;
 }
 
-const int *branches_layers(struct arena *arena, const struct graph *graph, int stages, int in_front,
-                           const int *ranks)
+static int layers_before(const struct graph *graph, int position)
 {
-    int *layers = ARENA_NEW(arena, int, stages), begin = 0, before = 0;
+    int count = 0;
+    for (int i = 0; i < position; i++)
+        count += graph->blocks[graph->sequence[i]].role == BLOCK_LAYER;
+    return count;
+}
+
+const int *branches_layers(struct arena *arena, const struct graph *graph, int stages, int in_front,
+                           int between, const int *ranks)
+{
+    int *layers = ARENA_NEW(arena, int, stages), begin = 0;
     (void)branches_begin(graph, &begin, 1);
-    for (int i = 0; i < begin; i++)
-        before += graph->blocks[graph->sequence[i]].role == BLOCK_LAYER;
+    int join = begin;
+    while (between > 0 && join < graph->sequence_count && graph->alone[graph->sequence[join]] >= 0)
+        join++;
+    int ends[] = {in_front, in_front + between, stages};
+    int befores[] = {0, layers_before(graph, begin), layers_before(graph, join),
+                     graph->layer_count};
     for (int s = 0; s < stages; s++) {
-        bool is_front = s < in_front;
-        int own = is_front ? before : graph->layer_count - before;
-        int first = is_front ? 0 : in_front, end = is_front ? in_front : stages;
-        int all = sum_of(ranks, first, end), at = sum_of(ranks, first, s);
+        int part = 0;
+        while (s >= ends[part])
+            part++;
+        int first = part > 0 ? ends[part - 1] : 0, own = befores[part + 1] - befores[part];
+        int all = sum_of(ranks, first, ends[part]), at = sum_of(ranks, first, s);
         layers[s] = own * (at + sum_of(ranks, s, s + 1)) / all - own * at / all;
     }
     return layers;
@@ -103,7 +116,7 @@ static void try_seed(struct splitting *splitting, const struct parallel *seed)
     if (pins->stage_layers_count > 0 || !splitting->graph->alone) return;
     for (int in_front = 1; in_front < stages; in_front++) {
         parallel.stage_layers =
-            branches_layers(splitting->arena, splitting->graph, stages, in_front, NULL);
+            branches_layers(splitting->arena, splitting->graph, stages, in_front, 0, NULL);
         parallel.stage_layers_count = stages;
         offer(splitting, &parallel);
     }
@@ -126,6 +139,71 @@ static void seek_piped(struct splitting *splitting, const struct search_request 
         try_seed(splitting, &more.best[i].parallel);
 }
 
+static bool take_better(struct splitting *splitting, const struct parallel *parallel,
+                        struct candidate *best)
+{
+    const struct pins *pins = &splitting->split.request->pins;
+    struct candidate played;
+    bool is_better = pins_allow(pins, CHOICE_MICRO_BATCH, parallel->micro_batch) &&
+                     pins_allow(pins, CHOICE_SCHEDULE, parallel->schedule) &&
+                     pins_allow(pins, CHOICE_IN_FLIGHT, parallel->in_flight) &&
+                     uneven_play(&splitting->split, parallel, &played) &&
+                     candidate_compare(splitting->ranking.objective, &played, best) < 0;
+    if (is_better) *best = played;
+    return is_better;
+}
+
+// Every number of stages for what is in front of the first branch, for the branch alone and for the
+// rest: layers that go from one to the other one at a time make neither stage the branch's own.
+static bool other_splits(struct splitting *splitting, const struct parallel *from,
+                         struct candidate *best)
+{
+    int stages = from->degree[AXIS_PP];
+    bool is_better = false;
+    for (int in_front = 1; in_front < stages; in_front++) {
+        for (int between = 0; in_front + between < stages; between++) {
+            struct parallel parallel = *from;
+            parallel.stage_layers = branches_layers(splitting->arena, splitting->graph, stages,
+                                                    in_front, between, NULL);
+            parallel.stage_layers_count = stages;
+            is_better |= take_better(splitting, &parallel, best);
+        }
+    }
+    return is_better;
+}
+
+// Other splits, and half and twice the micro-batch, in each schedule of trees.
+static bool other_turns(struct splitting *splitting, struct candidate *best)
+{
+    static const enum schedule_kind SCHEDULES[] = {SCHEDULE_1F1B, SCHEDULE_ZB_H1, SCHEDULE_ZB_H2};
+    const struct parallel from = best->parallel;
+    bool is_open = splitting->split.request->pins.stage_layers_count == 0, is_better = false;
+    for (int size = 0; size < 3; size++) {
+        struct parallel parallel = from;
+        if (size == 1 && from.micro_batch % 2 != 0) continue;
+        if (size > 0)
+            parallel.micro_batch = size == 1 ? from.micro_batch / 2 : from.micro_batch * 2;
+        if (is_open) is_better |= other_splits(splitting, &parallel, best);
+        is_better |= take_better(splitting, &parallel, best);
+        parallel.in_flight = 0;
+        for (size_t i = 0; i < sizeof SCHEDULES / sizeof *SCHEDULES; i++) {
+            parallel.schedule = SCHEDULES[i];
+            is_better |= take_better(splitting, &parallel, best);
+        }
+    }
+    return is_better;
+}
+
+static void climb(struct splitting *splitting, struct candidate *best)
+{
+    enum { ROUNDS_MOST = 16 };
+    uneven_climb(&splitting->split, best);
+    for (int i = 0; i < ROUNDS_MOST && !search_should_stop(splitting->split.request); i++) {
+        if (!other_turns(splitting, best)) return;
+        uneven_climb(&splitting->split, best);
+    }
+}
+
 static void keep_other(struct branches_answer *answer, const struct candidate *plan)
 {
     answer->has_other = true;
@@ -133,11 +211,16 @@ static void keep_other(struct branches_answer *answer, const struct candidate *p
     answer->other = plan->parallel;
 }
 
+static int wanted_of(const struct search_request *request)
+{
+    return request->top > 0 ? request->top : 1;
+}
+
 // Branched plans in front, and where they are not all that is wanted the chains among them.
 static void take_best(struct splitting *splitting, const struct search_request *request,
                       struct search_result *result)
 {
-    int wanted = request->top > 0 ? request->top : 1;
+    int wanted = wanted_of(request);
     struct ranking *all = &splitting->ranking;
     for (int i = 0; i < result->best_count && request->pins.branches != BRANCHES_ON; i++)
         (void)ranking_offer(all, &result->best[i]);
@@ -188,6 +271,7 @@ bool branches_search(struct arena *arena, const struct search_request *request,
     if (!branches_check_pinned(request, err)) return false;
     const struct graph *graph = graph_of(arena, request);
     own.pins.branches = BRANCHES_OFF;
+    if (own.top < SEEDS) own.top = SEEDS;  // whatever is wanted
     if (is_wanted) own.nothing = SEARCH_FITS_ONLY;
     if (!search_plans(arena, &own, result, err)) return false;
     struct splitting splitting = {.arena = arena,
@@ -198,7 +282,7 @@ bool branches_search(struct arena *arena, const struct search_request *request,
         try_seed(&splitting, &result->best[i].parallel);
     seek_piped(&splitting, &own);
     for (int i = 0; i < CLIMBERS && i < splitting.ranking.count; i++)
-        uneven_climb(&splitting.split, &splitting.ranking.items[i]);
+        climb(&splitting, &splitting.ranking.items[i]);
     ranking_sort(&splitting.ranking);
     answer->played_count = splitting.split.played_count;
     const struct candidate *chain = result->best_count > 0 ? &result->best[0] : NULL;
@@ -208,6 +292,7 @@ bool branches_search(struct arena *arena, const struct search_request *request,
     if (is_better && chain) keep_other(answer, chain);
     if (!is_better && best) keep_other(answer, best);
     if (is_better) take_best(&splitting, request, result);
+    if (result->best_count > wanted_of(request)) result->best_count = wanted_of(request);
     if (is_better || !is_wanted) return true;
     if (splitting.refused.kind) return err_set(err, ERR_USAGE, "%s", splitting.refused.text);
     return err_set(err, ERR_USAGE, "--branches: no plan with branches side by side fits");

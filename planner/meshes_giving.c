@@ -83,7 +83,7 @@ static void try_fronts(struct giving *giving, const struct parallel *branched)
     const int *ranks = branched->stage_ranks_count > 0 ? branched->stage_ranks : NULL;
     parallel.stage_layers_count = stages;
     for (int front = 1; front < stages; front++) {
-        parallel.stage_layers = branches_layers(giving->arena, graph, stages, front, ranks);
+        parallel.stage_layers = branches_layers(giving->arena, graph, stages, front, 0, ranks);
         giving_offer(giving, &parallel);
     }
     arena_free(&work);

@@ -209,7 +209,7 @@ static void ranks_of_branches_are_searched(void **state)
     assert_true(found.best[0].cost.step_s <= again.best[0].cost.step_s * (1 + 1e-9));
 }
 
-// A rank a stage: better layers than the search of one mesh has found, and no numbers to be told.
+// A rank a stage: layers no worse than the search of one mesh has found, and no numbers to be told.
 static void numbers_that_are_alike_are_one_mesh(void **state)
 {
     struct err err = {0};
@@ -222,7 +222,7 @@ static void numbers_that_are_alike_are_one_mesh(void **state)
     request.pins.search_stage_ranks = true;
     struct search_result found = search(*state, request, BRANCHES_FREE, &answer);
     const struct candidate *best = &found.best[0];
-    assert_true(best->cost.step_s < 0.99 * alike.best[0].cost.step_s);
+    assert_true(best->cost.step_s <= alike.best[0].cost.step_s);
     assert_true(best->parallel.branches && !parallel_has_meshes(&best->parallel));
     assert_true(answer.meshes.alike_s == best->cost.step_s);
 }
