@@ -248,12 +248,11 @@ static void compare(const struct pair *pair, const char *what, const struct kern
 static void check_op(struct draw *draw, const struct pair *opened, const struct interpreter *in,
                      int op)
 {
-    enum { TRIALS = 2 };
     const struct op *of = &in->block->ops[op];
     struct pair pair = *opened;
     pair.cpu.whole = pair.cuda.whole = in;
     pair.cpu.op = pair.cuda.op = op;
-    for (int trial = 0; trial < TRIALS; trial++) {
+    for (int trial = 0; trial < 2; trial++) {
         struct arena_mark mark = arena_mark(pair.cpu.arena);
         double *before[OP_OUTPUT_MAX];
         pair.cpu.slices = slices_whole(in, op);
@@ -472,11 +471,10 @@ static void check_sums(struct draw *draw, const struct pair *pair)
 
 static void drawn_shapes_equal_those_of_the_cpu(void **state)
 {
-    enum { SHAPES = 16 };
     struct draw draw = draw_start("shapes", 82);
     for (int t = 0; t < TRIED_COUNT; t++) {
         struct pair pair = open_pair(*state, &TRIED[t]);
-        for (int i = 0; i < SHAPES; i++) {
+        for (int i = 0; i < 16; i++) {
             struct arena_mark mark = arena_mark(*state);
             check_function(&draw, &pair, OP_ELEMENTWISE, FUNCTION_MODULATE);
             check_function(&draw, &pair, OP_ELEMENTWISE, FUNCTION_SIGMOID_ABOVE);

@@ -408,7 +408,7 @@ struct run_outcome *run_case_run(struct arena *arena, const struct run_case *of,
 static bool is_near(double expected, double found, double most, double tolerance)
 {
     if (tolerance < 0) return memcmp(&expected, &found, sizeof expected) == 0;
-    return fabs(expected - found) <= tolerance * most + 1e-13;
+    return fabs(expected - found) <= tolerance * (most + RUN_CANCELLED) + 1e-13;
 }
 
 static const char *tensor_difference(struct arena *arena, const struct run_tensor *expected,

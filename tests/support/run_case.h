@@ -79,8 +79,10 @@ struct run_outcome *run_case_run(struct arena *arena, const struct run_case *of,
 // The same of one that runs to its end: else the test fails.
 struct run_outcome *run_case_done(struct arena *arena, const struct run_case *of);
 
-// What is different beyond `tolerance` of the largest value of each tensor, losses relative; NULL:
-// nothing. Rows that pad the vocabulary are left out.
+// Gradients that are this small have cancelled, but for rounding.
+#define RUN_CANCELLED 1e-6
+// What is different beyond `tolerance` of the largest value of each tensor, or of one that has
+// cancelled, losses relative; NULL: nothing. Rows that pad the vocabulary are left out.
 const char *run_outcome_difference(struct arena *arena, const struct run_outcome *expected,
                                    const struct run_outcome *found, double tolerance);
 // The same with no tolerance at all, but for norms: they are sums over what each rank keeps.

@@ -234,8 +234,9 @@ static const char *check_parameter(struct whole_model *model, int position, int 
     }
     for (int64_t e = 0; e < elements; e++)
         most = fmax(most, fabs(expected[e]));
+    double allowed = tolerance * (most + RUN_CANCELLED) + 1e-15;
     for (int64_t e = 0; e < elements; e++) {
-        if (fabs(expected[e] - run->values[e]) <= tolerance * most + 1e-15) continue;
+        if (fabs(expected[e] - run->values[e]) <= allowed) continue;
         return arena_print(model->arena, "%s, element %lld: %.17g, expected %.17g", run->key,
                            (long long)e, run->values[e], expected[e]);
     }
