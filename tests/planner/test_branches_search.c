@@ -166,6 +166,8 @@ static void stages_of_branches_have_ranks_of_their_own(void **state)
     request.pins.stage_ranks_count = 4;
     pins_set(&request.pins, CHOICE_RECOMPUTE, RECOMPUTE_NONE, RECOMPUTE_NONE);
     pins_set(&request.pins, CHOICE_ZERO, 1, 1);
+    pins_set(&request.pins, CHOICE_MICRO_BATCH, 1, 1);
+    pins_set(&request.pins, CHOICE_SCHEDULE, SCHEDULE_1F1B, SCHEDULE_1F1B);
     struct search_result chain = search(*state, request, BRANCHES_OFF, &answer);
     struct search_result tree = search(*state, request, BRANCHES_ON, &answer);
     assert_true(answer.meshes.has_alike && answer.meshes.alike.branches);
@@ -189,6 +191,7 @@ static void ranks_of_branches_are_searched(void **state)
     struct uneven_answer answer;
     pins_set(&request.pins, CHOICE_RECOMPUTE, RECOMPUTE_NONE, RECOMPUTE_NONE);
     pins_set(&request.pins, CHOICE_ZERO, 0, 0);
+    pins_set(&request.pins, CHOICE_SCHEDULE, SCHEDULE_1F1B, SCHEDULE_1F1B);
     struct search_result alike = search(*state, request, BRANCHES_FREE, &answer);
     request.pins.search_stage_ranks = true;
     struct search_result found = search(*state, request, BRANCHES_FREE, &answer);
