@@ -12,7 +12,7 @@ struct index {
     struct index_slot {
         uint64_t hash;  // of the key of its entry, which is not looked at where this differs
         void *entry;
-    } *slots;
+    } * slots;
     int slot_count, count;
 };
 

@@ -189,7 +189,7 @@ struct block_program {
     int64_t
         backward_transient_bytes;  // peak above saved while backward runs (recomputed included),
                                    // each weight gradient right after its input gradient
-    double kernel_bytes;  // see memory_note_kernels, which lowering does not
+    double kernel_bytes;           // see memory_note_kernels, which lowering does not
     bool knows_kernels;
     int64_t score_bytes;  // of the largest scores that a softmax reads; 0: attention is fused
     int64_t beside_logits_bytes;  // of a head: the same for either, without the logits and their
