@@ -28,7 +28,8 @@ DEVICE float kept(const struct attend_args *a, int64_t head, int64_t query, int6
     return (float)(1 / (1 - a->dropout_ratio));
 }
 
-// The keys that a query sees: those of a range, or the chosen ones that are here.
+// The keys that a query sees: those of a range, or the chosen ones, of which others have those that
+// are below 0.
 DEVICE int64_t keys_count(const struct attend_args *a, struct keys seen)
 {
     return a->chosen.data ? a->chosen_count : seen.end - seen.first;
@@ -37,7 +38,7 @@ DEVICE int64_t key_at(const struct attend_args *a, struct keys seen, int64_t que
 {
     if (!a->chosen.data) return seen.first + i;
     int64_t key = (int64_t)load(a->chosen, query * a->chosen_count + i) - a->first_key;
-    return key >= 0 && key < a->keys ? key : -1;
+    return key < a->keys ? key : -1;
 }
 // The sums that follow let no thread write a chosen key's before all have done this.
 DEVICE void clear_unseen(const struct attend_args *a, struct keys seen, struct reals row,

@@ -90,6 +90,22 @@ static void check_factor(struct image_pair *pair)
     image_call_check(pair, &tried, NULL);
 }
 
+// A matrix whose rows and columns change places, over several tiles of which the last are not full.
+static void check_transpose(struct image_pair *pair)
+{
+    const struct strided s = {.count = 2, .sizes = {33, 70}, .steps = {{1, 33}}};
+    struct kernel_array x = numbers_array(2, 33 * 70);
+    for (int i = 0; i < 2; i++) {
+        struct image_call tried =
+            image_call_new(pair, "transpose", i ? OP_OPERATOR_BACKWARD : OP_OPERATOR,
+                           i ? PHASE_BACKWARD : PHASE_FORWARD, IMPORTED_MOVE);
+        tried.op.work.strided = &s;
+        image_call_input(&tried, x);
+        image_call_output(&tried, x);
+        image_call_check(pair, &tried, NULL);
+    }
+}
+
 static void check_split(struct image_pair *pair)
 {
     struct draw *draw = &pair->draw;
@@ -191,6 +207,7 @@ static void check_all(struct arena *arena, enum precision precision, double tole
             check_strided(&pair, KINDS[k]);
         }
         check_factor(&pair);
+        check_transpose(&pair);
         check_split(&pair);
         check_row_norm(&pair);
         check_drop_path(&pair);
