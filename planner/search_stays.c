@@ -5,10 +5,10 @@
 
 #include <string.h>
 
-// What shares the room: layers whose parameters, gradients and activations leave and which are
-// recomputed, blocks and layers whose parameters stay for a while.
-enum count { AWAY, GRADIENTS, ACTIVATIONS, RECOMPUTED, TURN, BETWEEN, COUNTS };
-static const int STAYS[COUNTS] = {-1, -1, -1, -1, 1, 1};  // the way in which more stays
+// What shares the room: layers whose states, parameters, gradients and activations leave and which
+// are recomputed, blocks and layers whose parameters stay for a while.
+enum count { STATES, AWAY, GRADIENTS, ACTIVATIONS, RECOMPUTED, TURN, BETWEEN, COUNTS };
+static const int STAYS[COUNTS] = {-1, -1, -1, -1, -1, 1, 1};  // the way in which more stays
 
 struct point {
     int at[COUNTS];
@@ -29,11 +29,16 @@ static struct offload offload_of(const struct staying *staying, const int at[COU
 {
     struct offload offload = staying->moved;
     int all = staying->layers + 1;
-    offload.parameter_layers = (int16_t)(at[AWAY] == all ? 0 : at[AWAY]);
-    offload.gradients = offload.gradients && at[GRADIENTS] >= OFFLOAD_GRADIENTS_LEAST;
+    if (staying->has[STATES])
+        offload.optimizer_layers = (int16_t)(at[STATES] == all ? 0 : at[STATES]);
+    if (staying->has[AWAY]) offload.parameter_layers = (int16_t)(at[AWAY] == all ? 0 : at[AWAY]);
+    offload.gradients = staying->has[GRADIENTS] && at[GRADIENTS] >= OFFLOAD_GRADIENTS_LEAST;
     bool counts = offload.gradients && at[GRADIENTS] != all;
     offload.gradient_layers = (int16_t)(counts ? at[GRADIENTS] : 0);
-    if (at[ACTIVATIONS] == 0) offload.activations = TIER_DEVICE;
+    if (at[ACTIVATIONS] == 0)
+        offload.activations = TIER_DEVICE;
+    else if (offload.activations == TIER_DEVICE)
+        offload.activations = TIER_HOST;
     for (int class = 0; class < OP_CLASS_COUNT; class ++)
         offload.layers[class] =
             (int16_t)(at[ACTIVATIONS] == staying->layers ? -1 : at[ACTIVATIONS]);
@@ -75,12 +80,15 @@ static bool is_shorter(const struct point *a, const struct point *b)
     return step_ns(a->plan.closed_form_s) < step_ns(b->plan.closed_form_s);
 }
 
-// No more may stay for a while than leave, and what is no layer not from backward to forward.
+// No more may stay for a while than leave, and what is no layer not from backward to forward; no
+// gradients leave but those of states that do.
 static bool is_point(const struct staying *staying, const int at[COUNTS])
 {
-    static const int LOW[COUNTS] = {1, OFFLOAD_GRADIENTS_LEAST - 1, 0, 1, 0, 0};
+    static const int LOW[COUNTS] = {1, 1, OFFLOAD_GRADIENTS_LEAST - 1, 0, 1, 0, 0};
     int layers = staying->layers, all = layers + 1, away = at[AWAY];
-    const int high[COUNTS] = {all, all, layers, layers, away, away < all ? away : layers};
+    int states = staying->has[STATES] ? at[STATES] : all;
+    if (states < OFFLOAD_GRADIENTS_LEAST) states = OFFLOAD_GRADIENTS_LEAST - 1;
+    const int high[COUNTS] = {all, all, states, layers, layers, away, away < all ? away : layers};
     for (int count = 0; count < COUNTS; count++)
         if (staying->has[count] && (at[count] < LOW[count] || at[count] > high[count]))
             return false;
@@ -128,13 +136,20 @@ static int count_layers(const struct graph *graph)
     return layers;
 }
 
-static bool may_stay(const struct search_request *search, const struct parallel *parallel)
+static bool may_stay(const struct parallel *parallel)
 {
     struct parallel asked = *parallel;
     struct err err = {0};
     asked.offload.turn_blocks = 1;
-    return search->pins.search_offload && !pins_get(&search->pins, CHOICE_OFFLOAD).set &&
-           offload_moves_parameters(&parallel->offload) && stays_check(&asked, &err);
+    return offload_moves_parameters(&parallel->offload) && stays_check(&asked, &err);
+}
+
+// States of some layers, beside all else that may leave: where they are the host's.
+static bool may_share(const struct search_request *search, const struct parallel *parallel)
+{
+    return parallel->offload.optimizer == TIER_HOST && parallel->degree[AXIS_PP] == 1 &&
+           !offload_moves_parameters(&parallel->offload) &&
+           parallel->offload.activations != TIER_NVME && stack_is_executed(search->stack);
 }
 
 // Of classes of operators that have counts of their own the most: beside another count all have
@@ -149,24 +164,47 @@ static int activations_of(const struct offload *moved, int layers)
     return most < layers ? most : layers;
 }
 
+// From all that leaves with states of all layers, with and without activations and gradients.
+static void climb_shares(struct staying *staying, struct point most)
+{
+    int all = staying->layers + 1;
+    most.at[STATES] = all;
+    for (int way = 0; way < 4; way++) {
+        most.at[GRADIENTS] = way & 1 ? all : OFFLOAD_GRADIENTS_LEAST - 1;
+        most.at[ACTIVATIONS] = way & 2 ? staying->layers : 0;
+        staying->tried = 0;
+        climb(staying, most);
+    }
+}
+
 static void better(struct staying *staying)
 {
     const struct offload *moved = &staying->moved;
     const struct parallel *parallel = &staying->best.plan.parallel;
     int layers = staying->layers, all = layers + 1, recomputed = parallel->recompute_layers;
     bool parts = moved->gradients && moved->gradient_layers > 0;
-    const bool has[COUNTS] = {true,
-                              moved->gradients,
-                              offload_moves_activations(moved),
+    bool stays = offload_moves_parameters(moved);
+    unsigned offers = stays ? 0 : staying->search->stack->offload;
+    const bool has[COUNTS] = {!stays,
+                              stays,
+                              moved->gradients || offers >> OFFLOADS_GRADIENTS & 1,
+                              offload_moves_activations(moved) ||
+                                  offers >> OFFLOADS_ACTIVATIONS & 1,
                               parallel->recompute != RECOMPUTE_NONE,
-                              true,
-                              true};
-    struct point now = {.at = {moved->parameter_layers > 0 ? moved->parameter_layers : all,
+                              stays,
+                              stays};
+    struct point now = {.at = {moved->optimizer_layers > 0 ? moved->optimizer_layers : all,
+                               moved->parameter_layers > 0 ? moved->parameter_layers : all,
                                parts ? moved->gradient_layers : all, activations_of(moved, layers),
                                recomputed < 0 || recomputed > layers ? layers : recomputed}};
+    if (!stays && !moved->gradients) now.at[GRADIENTS] = OFFLOAD_GRADIENTS_LEAST - 1;
     if (layers > OFFLOAD_LAYERS_MAX) return;
     memcpy(staying->has, has, sizeof has);
     climb(staying, now);
+    if (!stays) {
+        climb_shares(staying, now);
+        return;
+    }
     struct point most = now;
     most.at[AWAY] = most.at[GRADIENTS] = all;
     staying->tried = 0;
@@ -178,10 +216,11 @@ void search_stays(struct arena *arena, struct arena *scratch, const struct scan_
 {
     const struct search_request *search = request->search;
     if (search->objective == OBJECTIVE_MEMORY || pins_describe_run(&search->pins)) return;
+    if (!search->pins.search_offload || pins_get(&search->pins, CHOICE_OFFLOAD).set) return;
     for (int i = 0; i < ranking->count && i < SEARCH_STAYS_PLANS; i++) {
         struct candidate *plan = &ranking->items[i];
         const struct parallel *parallel = &plan->parallel;
-        if (!may_stay(search, parallel)) continue;
+        if (!may_stay(parallel) && !may_share(search, parallel)) continue;
         struct staying staying = {.arena = arena,
                                   .scratch = scratch,
                                   .search = search,

@@ -1,11 +1,13 @@
 #pragma once
 #include "planner/scan.h"
 
-// Where the search moves parameters off the device of one stage, plans hold a placement by the
-// moment as well: parameters that stay between two uses (plan/offload.h, turn and between) share
-// the room with those that never leave, with gradients and activations of layers and with what is
-// recomputed. The numbers of all of them are bettered together, from those of a plan and from all
-// that leaves: one count more stays, alone or in the place of another's, in strides that halve.
+// Where the search moves states off the device of one stage, those of some layers share the room
+// with gradients and activations of layers and with what is recomputed. Where it moves parameters,
+// plans hold a placement by the moment as well: parameters that stay between two uses
+// (plan/offload.h, turn and between) share it with those that never leave. The numbers of all of
+// them are bettered together, from those of a plan and from all that leaves, of states with and
+// without gradients and activations: one count more stays, alone or in the place of another's, in
+// strides that halve.
 // Each is priced as a whole plan; what `memory PLAN --offload moments` does beside is to order and
 // lay out the arena (planner/plan_stays.h). No bound: what else is faster so is not known.
 
