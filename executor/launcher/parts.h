@@ -53,6 +53,7 @@ struct launch_watch {
     int64_t *beats;
     double *still_s;
     double *stopped_s;  // that its process was seen stopped without a break
+    int64_t *ticks;     // of the processor that it had used when it was last seen computing
 };
 void launch_watch_begin(struct launch_watch *watch, const struct launch_request *request,
                         const struct launch_started *started, struct heartbeat_page *page,

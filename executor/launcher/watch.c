@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 // A look that comes late counts no longer than this: the launcher itself may have been stopped.
 static const double LOOK_LONGEST_S = 0.5;
@@ -48,8 +49,10 @@ void launch_watch_begin(struct launch_watch *watch, const struct launch_request 
         .beats = memory_get(count * sizeof(int64_t)),
         .still_s = memory_get(count * sizeof(double)),
         .stopped_s = memory_get(count * sizeof(double)),
+        .ticks = memory_get(count * sizeof(int64_t)),
     };
     memset(watch->beats, 0, count * sizeof(int64_t));
+    memset(watch->ticks, 0, count * sizeof(int64_t));
     for (size_t i = 0; i < count; i++)
         watch->still_s[i] = watch->stopped_s[i] = 0;
 }
@@ -59,6 +62,7 @@ void launch_watch_free(struct launch_watch *watch)
     free(watch->beats);
     free(watch->still_s);
     free(watch->stopped_s);
+    free(watch->ticks);
 }
 
 // Of a rank by its place here.
@@ -182,12 +186,24 @@ static int64_t find_movement(const struct launch_watch *watch, const struct hear
     return is_starting && pid ? beat + processes->ticks(processes->context, pid) : beat;
 }
 
-// Whether the rank stands still because it was stopped rather than busy or waiting.
-static bool is_stopped(const struct launch_watch *watch, const struct heartbeat *heartbeat)
+// State letter of a rank's process; '\0' where none is known.
+static char find_state(const struct launch_watch *watch, const struct heartbeat *heartbeat)
 {
     int pid = atomic_load(&heartbeat->pid);
-    char state = pid ? watch->processes.state(watch->processes.context, pid) : '\0';
-    return state == 'T' || state == 't';
+    return pid ? watch->processes.state(watch->processes.context, pid) : '\0';
+}
+
+// How much of the seconds that passed a rank stood still: one that computes, those in which others
+// left it a processor, so that a loop is found and a long product on a busy host is none.
+static double find_stillness(struct launch_watch *watch, int rank, double passed_s)
+{
+    const struct launch_processes *processes = &watch->processes;
+    const struct heartbeat *heartbeat = heartbeat_here(watch, rank);
+    if (is_waiting(heartbeat) || find_state(watch, heartbeat) != 'R') return passed_s;
+    int64_t ticks = processes->ticks(processes->context, atomic_load(&heartbeat->pid));
+    double used_s = (double)(ticks - watch->ticks[rank]) / (double)sysconf(_SC_CLK_TCK);
+    watch->ticks[rank] = ticks;
+    return used_s < passed_s ? used_s : passed_s;
 }
 
 static void count_stillness(struct launch_watch *watch, double now_s)
@@ -200,8 +216,10 @@ static void count_stillness(struct launch_watch *watch, double now_s)
         const struct heartbeat *heartbeat = heartbeat_here(watch, rank);
         int64_t beat = find_movement(watch, heartbeat);
         bool is_still = beat == watch->beats[rank];
-        watch->still_s[rank] = is_still ? watch->still_s[rank] + passed_s : 0;
-        bool stands = is_still && is_stopped(watch, heartbeat);
+        double still_s = is_still ? find_stillness(watch, rank, passed_s) : 0;
+        watch->still_s[rank] = is_still ? watch->still_s[rank] + still_s : 0;
+        char state = is_still ? find_state(watch, heartbeat) : '\0';
+        bool stands = state == 'T' || state == 't';
         watch->stopped_s[rank] = stands ? watch->stopped_s[rank] + passed_s : 0;
         watch->beats[rank] = beat;
     }

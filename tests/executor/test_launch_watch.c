@@ -180,6 +180,59 @@ static void who_was_stopped_for_a_moment_may_go_on(void **state)
     bench_close(&bench);
 }
 
+struct told_process {
+    char state;
+    int ticks_a_look;
+    int64_t ticks;
+};
+
+static char state_told(void *context, pid_t pid)
+{
+    return pid == 2 ? ((struct told_process *)context)->state : 'S';
+}
+
+static int64_t ticks_told(void *context, pid_t pid)
+{
+    struct told_process *told = context;
+    return pid == 2 ? told->ticks += told->ticks_a_look : 0;
+}
+
+// A rank in one task while others wait for it, and the seconds until it is stuck.
+static double seconds_of(struct told_process told)
+{
+    struct launch_watch_bench bench;
+    struct err err = {0};
+    bench_open(&bench);
+    bench.watch.processes = (struct launch_processes){state_told, ticks_told, &told};
+    set(&bench, 0, HEARTBEAT_WAITING, 7, 4);
+    set(&bench, 1, HEARTBEAT_WORKING, 7, 3);
+    set(&bench, 2, HEARTBEAT_WAITING, 7, 4);
+    for (int rank = 0; rank < RANK_COUNT; rank++)
+        atomic_store(&heartbeat_of(bench.page, rank)->pid, rank + 1);
+    int tenths = 0;
+    while (tenths < 1000 * STUCK_S && pass(&bench, 0.1, -1, &err))
+        tenths++;
+    assert_string_equal(err.text, "rank 1 stood still for 10 s in step 7, at task 3");
+    bench_close(&bench);
+    return tenths / 10.0;
+}
+
+// Of what a rank computes the seconds of the processor count: eight ranks on one core take eight
+// times as long for a product, and each of them still is no loop.
+static void who_computes_on_a_busy_host_gets_the_time(void **state)
+{
+    (void)state;
+    int looks_ticks = (int)sysconf(_SC_CLK_TCK) / 10;
+    assert_in_range((int)seconds_of((struct told_process){'S', 0, 0}), STUCK_S - 1, STUCK_S + 1);
+    assert_in_range((int)seconds_of((struct told_process){'R', looks_ticks, 0}), STUCK_S - 1,
+                    STUCK_S + 1);
+    assert_in_range((int)seconds_of((struct told_process){'R', looks_ticks / 5, 0}),
+                    5 * STUCK_S - 2, 5 * STUCK_S + 2);
+    // One that sleeps has stood still, whatever it used before.
+    assert_in_range((int)seconds_of((struct told_process){'S', looks_ticks, 0}), STUCK_S - 1,
+                    STUCK_S + 1);
+}
+
 // Those of this node may wait for one of another, whose launcher looks after it.
 static void ranks_of_one_node_of_several_wait_longer(void **state)
 {
@@ -422,6 +475,7 @@ int main(void)
         cmocka_unit_test(ranks_that_all_wait_are_told_from_each_other),
         cmocka_unit_test(who_was_stopped_while_waiting_is_named),
         cmocka_unit_test(who_was_stopped_for_a_moment_may_go_on),
+        cmocka_unit_test(who_computes_on_a_busy_host_gets_the_time),
         cmocka_unit_test(ranks_of_one_node_of_several_wait_longer),
         cmocka_unit_test(who_was_stopped_is_named_though_others_move),
         cmocka_unit_test(a_late_look_blames_nobody),
