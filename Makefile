@@ -399,10 +399,11 @@ test_programs: $(TESTS) $(BUILD)/meshwright $(PLUGINS) $(BUILD)/tests/malloc_fai
 
 # What takes longest is left to `make check`, which runs each of these once, most of them with
 # sanitizers: with them `make test` would take three times as long.
-LONG_SCRIPTS = adding batch_cap calibrate_cuda checkpoint dcp deep device_memory executed gpu_run \
-               huggingface install io_fail io_fail_runs joined launches local malloc_fail names \
-               planted readers report reshard restart run run_experts run_nodes schema schemas \
-               strategy terminal trace training transcript_long validate whatif whatif_modes
+LONG_SCRIPTS = adding batch_cap calibrate_cuda checkpoint dcp deep device_memory drawn_runs \
+               executed gpu_run huggingface install io_fail io_fail_runs joined launches local \
+               malloc_fail names planted readers report reshard restart run run_experts run_nodes \
+               schema schemas strategy terminal trace training transcript_long validate whatif \
+               whatif_modes
 LONG_PROGRAMS = anchor branches_search calibrate_device communicator_mpi cuda_sdpa default_stack \
                 exchange fit fusion index_sets metamorphic money_places offload pins place_fewest \
                 place_tables proof proof_drawn reference run_bits run_branches run_chosen \
@@ -529,7 +530,7 @@ UNSANITIZED_PROGRAMS = anchor band_make breakdown cuda_sdpa default_stack evofor
                        space_list stdit_reference strategy_search whatif_between whatif_placed
 UNSANITIZED_TRANSCRIPTS = layouts money readme recommendation whatif
 # Of these a few cases will do with sanitizers; without them they are asked all.
-SHORTENED = $(addprefix tests/,executed.t device_memory.t) \
+SHORTENED = $(addprefix tests/,executed.t device_memory.t drawn_runs.t) \
             $(addprefix $(BUILD)/tests/test_,run_random run_half_random run_layouts run_meshes \
                 run_shards lower_random layout_rules metamorphic_search moves closed_form)
 SANITIZED = $(filter-out $(UNSANITIZED_SCRIPTS:%=tests/%.t) \
