@@ -21,7 +21,8 @@ my $seed   = $ARGV[0] // 1;
 $ENV{NO_COLOR} = 1;
 srand $seed;
 
-my %small  = (vocab_size => 512, hidden_size => 32, num_hidden_layers => 4, num_attention_heads => 4);
+my %small   = (vocab_size => 512, hidden_size => 32, num_hidden_layers => 4,
+               num_attention_heads => 4);
 my %grouped = (%small, intermediate_size => 32, num_key_value_heads => 2);
 my %MODELS = (
     gpt2    => {n_embd => 32, n_head => 4, n_layer => 4, n_positions => 32, vocab_size => 512},
