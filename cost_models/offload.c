@@ -1,6 +1,7 @@
 #include "cost_models/offload.h"
 #include "cost_models/ledger.h"
 #include "cost_models/parameters.h"
+#include "plan/passes.h"
 
 #include <assert.h>
 #include <math.h>
@@ -126,6 +127,34 @@ static void write_gradients(const struct price_context *context, enum phase phas
     ledger_add(context->ledger, &line);
 }
 
+// Of a group's gradients those that pass over the link, in shards where they are kept so.
+static double away_elements(const struct program *program, const struct step_group *group)
+{
+    if (!group->is_away) return 0;
+    return group->elements / mesh_size(&program->mesh, group->storage.gradient_axes);
+}
+
+// Of `down_s` and `up_s` the shares that are waited for. A processor copies between its kernels.
+// Software whose gradients leave by themselves copies on the stream that reduces, one way after the
+// other, beside compute where that overlaps.
+static void gradient_shares(const struct price_context *context, const struct program *program,
+                            double window_s, double beside_s, double down_s, double up_s,
+                            double *down, double *up)
+{
+    double up_window_s = fmax(0, window_s - beside_s);
+    if (is_host(context)) return;
+    if (context->compute.stack->gradients_leave_zero_stages) {
+        bool is_beside = passes_overlap(&program->parallel) & OVERLAP_GRAD_REDUCE;
+        double both_s = down_s + up_s;
+        *down = *up = copy_exposed_s(both_s, is_beside ? up_window_s : 0) / both_s;
+        return;
+    }
+    *down = copy_exposed_s(down_s, window_s) / down_s;
+    // Both ways are hidden beside the same compute: the longer one is waited for.
+    double up_more_s = fmax(0, copy_exposed_s(up_s, up_window_s) - *down * down_s);
+    *up = up_s > 0 ? up_more_s / up_s : 0;
+}
+
 void gradient_copies_add(const struct price_context *context, const struct program *program,
                          const struct program_chunk *chunk, double window_s,
                          struct chunk_price *price)
@@ -138,24 +167,17 @@ void gradient_copies_add(const struct price_context *context, const struct progr
     double width = stack_gradient_bytes(stack, program->workload.precision);
     double link = offload_bytes_per_s(context, TIER_HOST), all_s = 0;
     for (int g = 0; g < end.group_count; g++)
-        all_s += end.groups[g].is_away ? end.groups[g].elements * width / link : 0;
+        all_s += away_elements(program, &end.groups[g]) * width / link;
     if (all_s <= 0) return;
-    // A processor copies between its kernels.
-    double down_window_s = is_host(context) ? 0 : window_s;
-    double up_window_s = is_host(context) ? 0 : fmax(0, window_s - price->copy_s);
-    double up_s = all_s * (rounds - 1) / rounds;
-    double down = copy_exposed_s(all_s, down_window_s) / all_s;
-    double up = up_s > 0 ? copy_exposed_s(up_s, up_window_s) / up_s : 0;
-    // Both ways are hidden beside the same compute: the longer one is waited for.
-    double up_more_s = fmax(0, up * up_s - down * all_s);
-    if (!is_host(context)) up = up_s > 0 ? up_more_s / up_s : 0;
+    double up_s = all_s * (rounds - 1) / rounds, down = 1, up = 1;
+    gradient_shares(context, program, window_s, price->copy_s, all_s, up_s, &down, &up);
     price->gradient_copy_s[0] = all_s;
     price->gradient_copy_s[1] = up_s;
     price->phase_s[PHASE_WEIGHT][PART_OFFLOAD] += down * all_s;
     price->phase_s[PHASE_BACKWARD][PART_OFFLOAD] += up * up_s;
     for (int g = 0; g < end.group_count; g++) {
         if (!end.groups[g].is_away) continue;
-        double bytes = end.groups[g].elements * width, s = bytes / link;
+        double bytes = away_elements(program, &end.groups[g]) * width, s = bytes / link;
         double back_s = s * (rounds - 1) / rounds;
         ledger_turn_to_part(context->ledger, -1, g);
         write_gradients(context, PHASE_WEIGHT, s, down * s, bytes);

@@ -48,6 +48,7 @@ static const struct json_field FIELDS[] = {
     {JSON_OPT_ANY("offload_zero_stages")},
     {JSON_OPT_ANY("parameter_zero_stages")},
     {JSON_OPT_ANY("nvme_zero_stages")},
+    {JSON_OPT_ANY("gradients_leave_zero_stages")},
     {JSON_ANY("fp8_gemms")},
     {JSON_ANY("fp4_gemms")},
     {JSON_OPT_TEXT(struct stack, flags_of)},
@@ -264,6 +265,8 @@ static const struct mask_field {
     {"parameter_zero_stages", offsetof(struct stack, parameter_zero_stages), 0, 4, NULL, true,
      NULL},
     {"nvme_zero_stages", offsetof(struct stack, nvme_zero_stages), 0, 4, NULL, true, NULL},
+    {"gradients_leave_zero_stages", offsetof(struct stack, gradients_leave_zero_stages), 0, 4, NULL,
+     true, NULL},
     {"fp8_gemms", offsetof(struct stack, fp8_gemms), 0, PHASE_COUNT, phase_text, true, NULL},
     {"fp4_gemms", offsetof(struct stack, fp4_gemms), 0, PHASE_COUNT, phase_text, true, NULL},
 };
@@ -330,6 +333,8 @@ static void check_offload(const struct stack *stack, const struct json *object, 
     if (moves_states != (stack->host_update_ratio > 0))
         json_fail(object, err,
                   "expected host_update_ratio where offload has optimizer and nowhere else");
+    if (stack->gradients_leave_zero_stages && !(stack->offload >> OFFLOADS_GRADIENTS & 1))
+        json_fail(object, err, "expected gradients in offload beside gradients_leave_zero_stages");
 }
 
 // What no single field can say.

@@ -120,6 +120,9 @@ struct stack {
     unsigned offload_zero_stages;    // with which it can move optimizer states; none: with all
     unsigned parameter_zero_stages;  // the same of parameters
     unsigned nvme_zero_stages;       // and move them to NVMe; none: with all
+    // With which gradients leave beside optimizer states, as backward makes them; none: where the
+    // plan says so.
+    unsigned gradients_leave_zero_stages;
     // GEMMs of a layer with one of its parameters that run in fp8 and in fp4: bit per enum
     // phase; the others run in bf16. None: the stack does not train in that precision.
     unsigned fp8_gemms, fp4_gemms;
@@ -378,6 +381,9 @@ MUST_CHECK bool stack_check_rounds(const struct stack *stack, int stage_count,
 // Whether the software splits experts so. ERR_USAGE.
 MUST_CHECK bool stack_check_experts(const struct stack *stack, int64_t expert_count, int tp,
                                     int etp, struct err *err);
+
+// Where optimizer states leave and gradients with them (gradients_leave_zero_stages), says so.
+void stack_moves_along(const struct stack *stack, int zero, struct offload *offload);
 
 // Whether the stack can run these choices; else a reason in `arena`:
 // "stack megatron-2021 has no zero stage 3". Without `why` nothing is worded, and `arena` may be

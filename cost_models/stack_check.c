@@ -144,6 +144,38 @@ static const char *refuse_unexecuted(const struct stack *stack, const struct par
     return arena ? unexecuted_text(arena, row) : refusal(NULL, "refused");
 }
 
+void stack_moves_along(const struct stack *stack, int zero, struct offload *offload)
+{
+    bool leave = stack->gradients_leave_zero_stages >> zero & 1;
+    if (offload->optimizer != TIER_DEVICE) offload->gradients |= leave;
+}
+
+// Gradients that leave whether or not a plan says so are said.
+static const char *refuse_gradients(const struct stack *stack, const struct parallel *parallel,
+                                    struct arena *arena)
+{
+    const struct offload *offload = &parallel->offload;
+    struct offload along = *offload;
+    struct err refused = {0};
+    stack_moves_along(stack, parallel->zero, &along);
+    if (along.gradients != offload->gradients)
+        return refusal(arena,
+                       "stack %s moves gradients beside the optimizer at zero stage %d: --offload "
+                       "optimizer,gradients would run",
+                       stack->name, parallel->zero);
+    if (!offload_moves_gradients(offload)) return NULL;
+    if (!(stack->offload >> OFFLOADS_GRADIENTS & 1))
+        return refusal(arena, "stack %s cannot offload gradients", stack->name);
+    unsigned stages = stack->gradients_leave_zero_stages;
+    if (stages && !(stages >> parallel->zero & 1))
+        return refusal(arena, "stack %s cannot offload gradients at zero stage %d", stack->name,
+                       parallel->zero);
+    if (offload->gradient_layers > 0 && !stack_is_executed(stack))
+        return refusal(arena, "stack %s offloads gradients of all layers or of none", stack->name);
+    if (!program_check_gradients(parallel, &refused)) return refusal(arena, "%s", refused.text);
+    return NULL;
+}
+
 static const char *refuse_offload(const struct stack *stack, const struct parallel *parallel,
                                   struct arena *arena)
 {
@@ -185,15 +217,6 @@ static const char *refuse_offload(const struct stack *stack, const struct parall
             return refusal(arena, "stack %s fetches parameters for each forward and backward",
                            stack->name);
         if (!stays_check(parallel, &refused)) return refusal(arena, "%s", refused.text);
-    }
-    if (offload_moves_gradients(offload)) {
-        struct err refused = {0};
-        if (!(stack->offload >> OFFLOADS_GRADIENTS & 1))
-            return refusal(arena, "stack %s cannot offload gradients", stack->name);
-        if (offload->gradient_layers > 0 && !stack_is_executed(stack))
-            return refusal(arena, "stack %s offloads gradients of all layers or of none",
-                           stack->name);
-        if (!program_check_gradients(parallel, &refused)) return refusal(arena, "%s", refused.text);
     }
     if (!offload_moves_activations(offload)) return NULL;
     if (!(stack->offload & activation_offloads(parallel))) {
@@ -285,8 +308,8 @@ bool stack_can_run(const struct stack *stack, const struct parallel *parallel, s
 {
     static const char *(*const REFUSALS[])(const struct stack *, const struct parallel *,
                                            struct arena *) = {
-        refuse_axis,       refuse_schedule, refuse_zero,   refuse_recompute,
-        refuse_unexecuted, refuse_offload,  refuse_others,
+        refuse_axis,       refuse_schedule, refuse_zero,      refuse_recompute,
+        refuse_unexecuted, refuse_offload,  refuse_gradients, refuse_others,
     };
     const char *first = NULL;
     for (size_t i = 0; i < sizeof REFUSALS / sizeof *REFUSALS && !first; i++)

@@ -59,7 +59,6 @@ bool program_check_gradients(const struct parallel *parallel, struct err *err)
     if (!offload_moves_gradients(&parallel->offload)) return true;
     if (parallel->degree[AXIS_PP] > 1)
         why = "--pp above 1, where micro-batches add to them beside each other";
-    if (parallel->zero >= 2) why = "--zero 2 and 3, which keep them in shards";
     if (!pass_is_on(parallel, PASS_COMBINE)) why = "--passes without combine: a bucket is copied";
     if (parallel->replica_count > 0) why = "--replica-batches, whose ranks copy at other times";
     if (!why) return true;

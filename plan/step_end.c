@@ -334,13 +334,14 @@ static void count_tasks(const struct summing *summing, const struct program_chun
         struct step_group *group = &end->groups[i];
         const struct storage *storage = &group->storage;
         double parts = mesh_size(&program->mesh, storage->gradient_axes);
+        bool leaves = storage->away & AWAY_GRADIENTS;
         double largest = streams && !group->tie ? walk_buckets(summing, chunk, i) : 0;
         if (streams && group->tie && group->small_axes)
             end->smalls[find_small(end, group, group->small_axes)].count++;
         group->has_rooms = largest > 0 && group_has_rooms(program, group) &&
-                           !storage->gradient_axes && 2 * largest < group->elements;
-        group->is_away = group->has_rooms && storage->away & AWAY_GRADIENTS;
-        group->room_elements = group->has_rooms ? 2 * largest : group->elements / parts;
+                           (leaves || !storage->gradient_axes) && 2 * largest < group->elements;
+        group->is_away = group->has_rooms && leaves;
+        group->room_elements = (group->has_rooms ? 2 * largest : group->elements) / parts;
         if (group->reduce_axes) end->reduce_count += group->bucket_count;
         end->update_count += group->bucket_count;
         if (storage_gather_axes(storage))

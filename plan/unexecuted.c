@@ -15,6 +15,12 @@ static bool moves_layer_norms(const struct workload *workload, const struct para
     return takes_norms(workload->optimizer) && parallel->offload.optimizer != TIER_DEVICE;
 }
 
+static bool moves_shards(const struct workload *workload, const struct parallel *parallel)
+{
+    (void)workload;
+    return offload_moves_gradients(&parallel->offload) && parallel->zero >= 2;
+}
+
 static bool overlaps(const struct parallel *parallel, enum axis axis, unsigned overlap)
 {
     return parallel->degree[axis] > 1 && passes_overlap(parallel) & overlap;
@@ -43,6 +49,8 @@ static const struct unexecuted ROWS[] = {
     {"--offload optimizer with --optimizer lamb or lars",
      "the norms of parameters and steps are taken where the device has them", moves_layer_norms,
      true},
+    {"--offload gradients with --zero 2 or 3", "shards of gradients stay where they are added up",
+     moves_shards, true},
     {"--overlap tp with --tp above 1",
      "what tensor parallel ranks exchange is waited for where it stands, but for what is handed "
      "on in parts (--tp-relay)",

@@ -202,6 +202,9 @@ static bool keeps_parameters(const struct search_request *request)
 static bool keeps_gradients(const struct search_request *request)
 {
     struct int_range pinned = pins_get(&request->pins, CHOICE_OFFLOAD);
+    if (request->stack->gradients_leave_zero_stages)
+        return pinned.set ? offload_of_value(pinned.low).optimizer == TIER_DEVICE
+                          : !request->pins.search_offload;
     return !(pinned.set ? offload_of_value(pinned.low).gradients : request->pins.search_gradients);
 }
 

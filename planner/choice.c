@@ -67,10 +67,26 @@ void pins_clear(struct pins *pins, enum choice choice)
     pins->forbidden_count = kept;
 }
 
+static bool is_in(const struct int_range *range, int64_t value)
+{
+    return value >= range->low && value <= range->high;
+}
+
+// States that are asked to leave may take their gradients along: the moves of a search do so where
+// software does (stack_moves_along), and nowhere else.
+static bool is_along(const struct int_range *range, enum choice choice, int64_t value)
+{
+    if (choice != CHOICE_OFFLOAD) return false;
+    struct offload offload = offload_of_value(value);
+    if (!offload.gradients || offload.gradient_layers > 0) return false;
+    offload.gradients = false;
+    return is_in(range, offload_value(&offload));
+}
+
 bool pins_allow(const struct pins *pins, enum choice choice, int64_t value)
 {
     struct int_range range = pins_get(pins, choice);
-    if (range.set && (value < range.low || value > range.high)) return false;
+    if (range.set && !is_in(&range, value) && !is_along(&range, choice, value)) return false;
     for (int i = 0; i < pins->forbidden_count; i++) {
         enum choice of;
         if (pins->forbidden[i].value != value) continue;

@@ -316,7 +316,7 @@ static bool move_off(struct polish *polish)
     if (!search->pins.search_offload || pins_get(&search->pins, CHOICE_OFFLOAD).set) return false;
     composer_group(polish->composer, &parallel);
     int most = composer_division(polish->composer, &parallel)->layers_most;
-    int count = space_moves(search, most, moves);
+    int count = space_moves(search, parallel.zero, most, moves);
     for (int i = 0; i < count; i++) {
         for (int layers = moves[i].layers_low; layers <= moves[i].layers_high; layers++) {
             parallel.offload = space_moved(&moves[i], layers);

@@ -167,8 +167,9 @@ struct parallel space_first(const struct space *space, const struct space_group 
                             const struct space_tail *tail);
 
 // planner/space_moves.c: what may be moved of stages of at most so many layers. Returns how many
-// there are; not the stack's abilities, but what the cluster has is asked.
-int space_moves(const struct search_request *request, int layers_most,
+// there are; not the stack's abilities, but what the cluster has is asked, and of the stack what
+// leaves beside states at this stage of ZeRO.
+int space_moves(const struct search_request *request, int zero, int layers_most,
                 struct space_move moves[SPACE_MOVE_MAX]);
 // The choice of so many layers, in the range of `move`.
 struct offload space_moved(const struct space_move *move, int layers);

@@ -33,7 +33,7 @@ static bool any_allowed(const struct pins *pins, const struct space_move *move)
     return false;
 }
 
-int space_moves(const struct search_request *request, int layers_most,
+int space_moves(const struct search_request *request, int zero, int layers_most,
                 struct space_move moves[SPACE_MOVE_MAX])
 {
     const struct pins *pins = &request->pins;
@@ -41,7 +41,9 @@ int space_moves(const struct search_request *request, int layers_most,
     int count = 0;
     if (pinned.set || !pins->search_offload) {
         moves[0] = (struct space_move){.offload = offload_of_value(pinned.set ? pinned.low : 0)};
-        return any_allowed(pins, &moves[0]);
+        if (!any_allowed(pins, &moves[0])) return 0;
+        stack_moves_along(request->stack, zero, &moves[0].offload);
+        return 1;
     }
     int most = layers_most <= OFFLOAD_LAYERS_MAX ? layers_most : OFFLOAD_LAYERS_MAX + 1;
     for (enum tier activations = TIER_DEVICE; activations < TIER_COUNT; activations++) {
@@ -66,7 +68,9 @@ int space_moves(const struct search_request *request, int layers_most,
             bool is_run =
                 !stack_is_executed(request->stack) || !unexecuted_of(&request->workload, &moved);
             bool is_empty = activations != TIER_DEVICE && most < 1;
-            if (is_there && is_run && !is_empty && any_allowed(pins, &move)) moves[count++] = move;
+            if (!is_there || !is_run || is_empty || !any_allowed(pins, &move)) continue;
+            stack_moves_along(request->stack, zero, &move.offload);
+            moves[count++] = move;
         }
     }
     return count;

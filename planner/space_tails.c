@@ -199,9 +199,12 @@ static bool is_sharded(const struct build *build, const struct space_mesh *mesh)
     return data > 1 || (has_experts && data * mesh->degree[AXIS_TP] > split);
 }
 
-static bool may_move_gradients(const struct pins *pins, int zero)
+static bool may_move_gradients(const struct search_request *request, int zero)
 {
+    const struct pins *pins = &request->pins;
     struct int_range pinned = pins_get(pins, CHOICE_OFFLOAD);
+    if (request->stack->gradients_leave_zero_stages)
+        return request->stack->gradients_leave_zero_stages >> zero & 1;
     bool moves = pinned.set ? offload_of_value(pinned.low).gradients : pins->search_gradients;
     return !moves || zero < 2;
 }
@@ -216,7 +219,7 @@ static int moving_class(const struct search_request *request, int zero)
     unsigned to_host = stack->offload_zero_stages ? stack->offload_zero_stages : ~0u;
     unsigned to_nvme = stack->nvme_zero_stages ? stack->nvme_zero_stages : ~0u;
     unsigned with_parameters = stack->parameter_zero_stages ? stack->parameter_zero_stages : ~0u;
-    return (int)may_move_gradients(pins, zero) << 3 | (int)(with_parameters >> zero & 1) << 2 |
+    return (int)may_move_gradients(request, zero) << 3 | (int)(with_parameters >> zero & 1) << 2 |
            (int)(to_host >> zero & 1) << 1 | (int)(to_nvme >> zero & 1);
 }
 

@@ -65,7 +65,7 @@ static unsigned moves_beside(struct space *space, const struct space_group *grou
 static void add_moves(struct space *space, struct space_tail *tail, int layers_most)
 {
     struct space_move moves[SPACE_MOVE_MAX];
-    tail->move_count = space_moves(space->request, layers_most, moves);
+    tail->move_count = space_moves(space->request, tail->zero, layers_most, moves);
     struct space_move *kept = ARENA_NEW(space->arena, struct space_move, tail->move_count);
     if (tail->move_count) memcpy(kept, moves, (size_t)tail->move_count * sizeof *kept);
     tail->moves = kept;

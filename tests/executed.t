@@ -119,6 +119,8 @@ my %KEYS = (
                      'optimizer:4,gradients:3', 'optimizer,parameters:3,gradients:3'),
                     {value => 'optimizer:2,gradients:3',
                      refused => '--offload optimizer:2,gradients:2 would run'},
+                    (map { {value => 'optimizer,gradients', '--zero' => $_, '--dp' => 2,
+                            refused => '--zero may be 0, 1'} } 2, 3),
                     {value => 'optimizer,parameters', '--zero' => 1, '--dp' => 2,
                      refused => 'cannot offload parameters at zero stage 1'},
                     {value => 'parameters', refused => 'has to be off the device as well'},

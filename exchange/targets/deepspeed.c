@@ -61,6 +61,7 @@ static const struct exchange_row ROWS[] = {
      "zero_optimization.offload_optimizer.nvme_path=/nvme",
      NULL, &SHARDED_FORM},
     {"offload.optimizer", "host", "zero_optimization.cpu_offload=true", NULL, &READ_FORM},
+    {"offload.gradients", "host", "", NULL, &WRITTEN_FORM},
     BY_ITSELF("offload.optimizer=none offload.activations=none offload.parameters=none "
               "offload.gradients=none"),
     {"overlap.grad-reduce", "on", "zero_optimization.overlap_comm=true", NULL, &SHARDED_FORM},

@@ -148,6 +148,7 @@ static const struct exchange_row ROWS[] = {
     {"offload.optimizer", "host", "ds.zero_optimization.offload_optimizer.device=cpu", NULL,
      &READ_FORM},
     {"offload.optimizer", "host", "--cpu-optimizer", NULL, &READ_FORM},
+    {"offload.gradients", "host", "", NULL, &WRITTEN_FORM},
     {"offload.activations", "checkpoints", "--checkpoint-in-cpu",
      "what full recompute keeps, on the host", &REDONE_FORM},
     BY_ITSELF("recompute=none attention=unfused offload.optimizer=none offload.activations=none "

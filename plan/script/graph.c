@@ -360,7 +360,7 @@ static void put_of_group(struct building *building, enum task_kind kind, int gro
 static void put_away(struct building *building, const struct step_group *group, int g)
 {
     int rounds = building->program->shape.micro_batch_count;
-    double each = group->elements;
+    double each = group->elements / parts(building->program, group->storage.gradient_axes);
     if (!group->is_away) return;
     put_of_group(building, TASK_GRADIENT_OUT, g, group->bucket_count * rounds,
                  (struct task_bytes){.reals = each * rounds});

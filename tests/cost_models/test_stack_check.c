@@ -153,6 +153,38 @@ static void parameters_and_gradients_leave_where_they_may(void **state)
     REFUSED(offload.gradients, true, "stack least cannot offload gradients");
 }
 
+// Where gradients leave by themselves a plan that says otherwise is refused, at any stage of ZeRO.
+static void gradients_leave_along_where_they_do(void **state)
+{
+    struct stack *stack = stack_of_least(*state);
+    struct parallel *parallel = parallel_of_least(*state);
+    stack->offload = 1u << OFFLOADS_OPTIMIZER | 1u << OFFLOADS_GRADIENTS;
+    stack->gradients_leave_zero_stages = 1u << 2;
+    stack->zero_stages = 1u << 1 | 1u << 2;
+    // A bucket is copied as one.
+    stack->passes |= 1u << PASS_COMBINE;
+    parallel->passes |= 1u << PASS_COMBINE;
+    check(*state, stack, parallel, NULL);
+    parallel->offload.optimizer = TIER_HOST;
+    check(*state, stack, parallel, NULL);
+    REFUSED(offload.gradients, true, "stack least cannot offload gradients at zero stage 1");
+    parallel->zero = 2;
+    check(*state, stack, parallel, NULL);
+    REFUSED(offload.gradient_layers, 3, "stack least offloads gradients of all layers or of none");
+    parallel->offload.gradient_layers = 0;
+    REFUSED(offload.gradients, false,
+            "stack least moves gradients beside the optimizer at zero stage 2: --offload "
+            "optimizer,gradients would run");
+    struct offload moved = {.optimizer = TIER_NVME};
+    stack_moves_along(stack, 1, &moved);
+    assert_false(moved.gradients);
+    stack_moves_along(stack, 2, &moved);
+    assert_true(moved.gradients);
+    moved = (struct offload){.activations = TIER_HOST};
+    stack_moves_along(stack, 2, &moved);
+    assert_false(moved.gradients);
+}
+
 static void activations_leave_where_they_may(void **state)
 {
     struct stack *stack = stack_of_least(*state);
@@ -225,6 +257,7 @@ int main(void)
         cmocka_unit_test(recompute_is_asked_of),
         cmocka_unit_test(an_optimizer_leaves_where_it_may),
         cmocka_unit_test(parameters_and_gradients_leave_where_they_may),
+        cmocka_unit_test(gradients_leave_along_where_they_do),
         cmocka_unit_test(activations_leave_where_they_may),
         cmocka_unit_test(the_rest_is_asked_of),
         cmocka_unit_test(rounds_and_experts_are_asked_of),

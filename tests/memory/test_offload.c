@@ -82,6 +82,37 @@ static void updates_go_by_buckets_wherever_gradients_are(void **state)
     assert_true(fabs(all.s - there.s - saved_s) < 1e-9 * all.s);
 }
 
+// What is waited for of a micro-batch's gradients, and on what link each byte passes: those of our
+// own stack go both ways at once, those that leave by themselves one way after the other, on the
+// stream that reduces, which runs beside compute where the plan overlaps it.
+static void gradients_that_leave_along_share_a_stream(void **state)
+{
+    struct priced of = priced_with(*state, "optimizer,gradients", 1);
+    struct stack along = *of.stack;
+    along.gradients_leave_zero_stages = 1u << 0;
+    double elements = 0, rounds = of.program->shape.micro_batch_count;
+    const struct program_chunk *chunk = &of.program->chunks[0];
+    const struct step_rules rules = step_rules_of(of.stack, of.program);
+    const struct step_end end = step_end_of(of.program, chunk, &rules);
+    for (int g = 0; g < end.group_count; g++)
+        elements += end.groups[g].is_away ? end.groups[g].elements : 0;
+    assert_true(elements > 6e9 && rounds > 1);
+    double width = stack_gradient_bytes(of.stack, of.program->workload.precision);
+    double down_s = elements * width / offload_bytes_per_s(&of.context, TIER_HOST);
+    double up_s = down_s * (rounds - 1) / rounds, window_s = 0.5 * up_s;
+    for (int i = 0; i < 3; i++) {
+        struct chunk_price price = {0};
+        of.context.compute.stack = i > 0 ? &along : of.stack;
+        of.program->parallel.overlap = i > 1 ? OVERLAP_GRAD_REDUCE : 0;
+        gradient_copies_add(&of.context, of.program, chunk, window_s, &price);
+        double waited_s =
+            price.phase_s[PHASE_WEIGHT][PART_OFFLOAD] + price.phase_s[PHASE_BACKWARD][PART_OFFLOAD];
+        double beside_s = i == 1 ? 0 : window_s;
+        double wanted_s = i > 0 ? down_s + up_s - beside_s : down_s - beside_s;
+        assert_true(fabs(waited_s - wanted_s) < 1e-9 * wanted_s);
+    }
+}
+
 // Of the first two layers of each of four stages alone: what they have of 16 bytes a parameter,
 // with the gradient that the host needs, and the price of both updates, one behind the other.
 static void states_of_some_layers_leave_the_rest(void **state)
@@ -449,6 +480,7 @@ int main(void)
         cmocka_unit_test(moved_activations_leave_the_device),
         cmocka_unit_test(states_on_the_host_take_longer_and_leave_the_device),
         cmocka_unit_test(updates_go_by_buckets_wherever_gradients_are),
+        cmocka_unit_test(gradients_that_leave_along_share_a_stream),
         cmocka_unit_test(states_of_some_layers_leave_the_rest),
         cmocka_unit_test(events_and_closed_form_agree),
         cmocka_unit_test(the_fullest_host_is_found),

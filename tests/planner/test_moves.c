@@ -115,9 +115,9 @@ static void drives_are_for_clusters_that_have_them_everywhere(void **state)
         struct space_move moves[SPACE_MOVE_MAX];
         request.pins.search_offload = true;
         stack->copy_ratio = 1;
-        assert_int_equal(space_moves(&request, 4, moves), CASES[i].move_count);
+        assert_int_equal(space_moves(&request, 0, 4, moves), CASES[i].move_count);
         stack->copy_ratio = 0;  // who copies nothing moves nothing
-        assert_int_equal(space_moves(&request, 4, moves), 1);
+        assert_int_equal(space_moves(&request, 0, 4, moves), 1);
     }
 }
 
