@@ -25,7 +25,7 @@ struct memo {
         unsigned axes;
         struct group_shape shape;
     } groups[GROUP_MAX];
-    struct {
+    struct memo_price {
         enum collective collective;
         int rows;
         unsigned axes;
@@ -55,7 +55,7 @@ struct tally {
     double gather_s, scatter_s;   // parameters and their gradients (ZeRO 2 and 3)
     double fetch_s, fetch_share;  // parameters from the host; of micro-batches, that fetch them
     double read_s;                // of it what reading a drive takes beyond the copy
-    double hiding_s;              // of the phase that these are hidden behind
+    double hiding_s;              // of the phase that communication is hidden behind
     double hideable_s;            // that is not hidden, for want of compute to do it behind
     double kernel_count;
     double host_s;  // beside launching kernels
@@ -97,12 +97,8 @@ static struct collective_cost cost_of(struct memo *memo, enum collective collect
         routing->rows ? dispatch_price(context->fabrics, group, routing, bytes, scale)
                       : collective_price(context->fabrics, group, collective, bytes, scale);
     if (memo->price_count < PRICE_MAX) {
-        int at = memo->price_count++;
-        memo->prices[at].collective = collective;
-        memo->prices[at].rows = routing->rows;
-        memo->prices[at].axes = axes;
-        memo->prices[at].bytes = bytes;
-        memo->prices[at].cost = cost;
+        memo->prices[memo->price_count++] =
+            (struct memo_price){collective, routing->rows, axes, bytes, cost};
     }
     return cost;
 }
@@ -204,10 +200,8 @@ static void overlap_parameters(const struct stack *stack, unsigned overlap, stru
         if (gathers) slowed_s += hide(&tally->gather_s, tally->gather_s * hidden_ratio);
         if (scatters) slowed_s += hide(&tally->scatter_s, tally->scatter_s * hidden_ratio);
     }
-    for (int phase = first; phase <= last && window_s > 0; phase++) {
-        struct tally *tally = &tallies[phase];
-        tally->hiding_s = slowed_s * window_of(stack, tally) / window_s;
-    }
+    for (int phase = first; phase <= last && window_s > 0; phase++)
+        tallies[phase].hiding_s = slowed_s * window_of(stack, &tallies[phase]) / window_s;
     tallies[last].compute_s += slowed_s * stack->contention_ratio;
 }
 
@@ -288,6 +282,7 @@ static double overlap_dispatch(const struct compute_context *compute, double win
     left_s = fmin(stack->overlap_ratio * window_s, left_s);
     double hidden_s = fmin(stack->ep_overlap_ratio * tally->dispatch_s, left_s);
     tally->comm_s[PART_EP] -= hidden_s;
+    tally->hiding_s += hidden_s;
     tally->hideable_s += stack->ep_overlap_ratio * tally->dispatch_s - hidden_s;
     double taken_ratio = stack->expert_comm_units / compute->device->multiprocessor_count;
     return hidden_s * fmin(1, fmax(stack->contention_ratio, taken_ratio));
@@ -304,12 +299,14 @@ static void overlap_activations(struct memo *memo, unsigned overlap, enum phase 
     double slowed_s = overlap_ring(memo, overlap, phase, &tally->rings[0], left_ratio, tally) +
                       overlap_ring(memo, overlap, phase, &tally->rings[1], left_ratio, tally);
     slowed_s += overlap_relays(memo, overlap, phase, work, left_ratio, tally);
+    tally->hiding_s += slowed_s;
     left_s -= slowed_s;
     if (overlap & OVERLAP_TP) {
         double most_s = fmin(left_s, tally->compute_s + tally->recompute_s);
         most_s = fmin(stack->tp_overlap_ratio * tally->chunked_s, most_s);
         double hidden_s = hide(&tally->comm_s[PART_TP], fmax(most_s, 0));
         tally->hideable_s += fmax(0, stack->tp_overlap_ratio * tally->chunked_s - hidden_s);
+        tally->hiding_s += hidden_s;
         left_s -= hidden_s;
     }
     slowed_s *= stack->contention_ratio;
@@ -318,17 +315,20 @@ static void overlap_activations(struct memo *memo, unsigned overlap, enum phase 
     tally->compute_s += slowed_s;
 }
 
-// Returns what more compute would hide.
+// The device waits for the host, or for what is hidden in that wait: communication that is exposed
+// makes the wait shorter, but has no room in it beside what is there. Returns what more compute
+// would hide.
 static double write_phase(const struct stack *stack, struct tally *tally,
                           double phase_s[PART_COUNT])
 {
-    double device_s =
-        tally->compute_s + tally->recompute_s + tally->gather_s + tally->scatter_s + tally->fetch_s;
+    double work_s = tally->compute_s + tally->recompute_s;
+    double device_s = work_s + tally->gather_s + tally->scatter_s + tally->fetch_s;
     for (int part = 0; part < PART_COUNT; part++) {
         phase_s[part] = tally->comm_s[part];
         device_s += tally->comm_s[part];
     }
-    double wait_s = host_wait_s(stack, device_s, host_s_of(stack, tally));
+    double wait_s =
+        fmax(host_wait_s(stack, device_s, host_s_of(stack, tally)), tally->hiding_s - work_s);
     phase_s[PART_COMPUTE] += tally->compute_s + wait_s;
     phase_s[PART_RECOMPUTE] += tally->recompute_s;
     phase_s[PART_DP] += tally->gather_s + tally->scatter_s;

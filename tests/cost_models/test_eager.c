@@ -222,11 +222,58 @@ static void some_software_wants_a_micro_batch_for_every_stage_behind_the_first(v
     assert_true(stack_check_rounds(&stack, 4, 2, &none));
 }
 
+static double forward_s(const struct priced *of, unsigned overlap, double phase_s[PART_COUNT])
+{
+    struct block_price price =
+        block_price(&of->context, &of->program->mesh, priced_block(of, BLOCK_LAYER), overlap);
+    double sum_s = 0;
+    for (int part = 0; part < PART_COUNT; part++)
+        sum_s += phase_s[part] = price.phase_s[PHASE_FORWARD][part];
+    return sum_s;
+}
+
+// A layer that computes for 1 and waits until its host has launched for 4 gathers parameters for
+// more than 4: these 4 are full, so that forward takes as long as the gathers. Where only half of
+// what there is hides them, 2 are hidden and the others follow; what contention adds to compute
+// goes on beside what is hidden. Fewer gathers than the host takes leave what that takes.
+static void what_is_hidden_in_a_wait_leaves_it_no_room(void **state)
+{
+    struct stack stack;
+    struct priced of = start(*state, "gpt2", "dgx-h100-x4", &stack);
+    of.parallel.zero = 3;
+    stack.host_norm = 64;  // both is the longer of the two
+    stack.host_op_s = 0;
+    priced_finish(&of);
+    double phase_s[PART_COUNT];
+    forward_s(&of, 0, phase_s);
+    double work_s = phase_s[PART_COMPUTE];
+    stack.host_op_s = 1;
+    double kernel_count = forward_s(&of, 0, phase_s);
+    stack.host_op_s = 4 * work_s / kernel_count;
+    stack.network_scale /= 32;
+    for (int fast = 0; fast < 2; fast++) {
+        forward_s(&of, 0, phase_s);
+        double gather_s = phase_s[PART_DP];
+        assert_true((gather_s > 4 * work_s) == !fast);
+        static const double RATIOS[][2] = {{1, 0}, {1, 0.25}, {0.5, 0}, {0.5, 0.25}};
+        for (int i = 0; i < 4; i++) {
+            stack.overlap_ratio = RATIOS[i][0];
+            stack.contention_ratio = RATIOS[i][1];
+            double hidden_s = fmin(gather_s, 4 * work_s * RATIOS[i][0]);
+            double whole_s = forward_s(&of, OVERLAP_PARAM_GATHER, phase_s);
+            assert_close(phase_s[PART_DP] + work_s, gather_s - hidden_s + work_s);
+            assert_close(whole_s, fmax(4 * work_s, gather_s));
+        }
+        stack.network_scale *= 32;
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(host_and_device_combine_by_the_norm_of_the_stack),
         cmocka_unit_test(a_loss_moves_the_bytes_that_the_stack_says),
+        cmocka_unit_test(what_is_hidden_in_a_wait_leaves_it_no_room),
         cmocka_unit_test(sums_of_gradients_are_work_of_the_last_phase),
         cmocka_unit_test(some_zero_stages_reduce_behind_backward),
         cmocka_unit_test(what_tensor_parallelism_gathers_may_stay),
