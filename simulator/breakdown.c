@@ -165,9 +165,9 @@ struct breakdown breakdown_of_stage(struct arena *arena, const struct ledger *le
     sort_stable(arena, breakdown.lines, breakdown.count, sizeof *breakdown.lines, is_longer);
     breakdown.waiting_s =
         breakdown.step_s - breakdown.overhead_s - breakdown.operators_s - breakdown.communication_s;
-    double slack_s = 1e-6 * breakdown.step_s + 1e-8;
-    if (price->post_validated) slack_s += price->hop_s;
-    assert(breakdown.waiting_s > -slack_s && "no stage works longer than the step");
+    assert(breakdown.waiting_s >
+               -1e-6 * breakdown.step_s - 1e-8 - (price->post_validated ? price->hop_s : 0) &&
+           "no stage works longer than the step");
     return breakdown;
 }
 
