@@ -318,6 +318,14 @@ static void rules_say_what_has_no_fused_kernel(void **state)
     check_rule(bench, UNFUSED_FP32);
     bench->stack.unfused_attention ^= 1u << UNFUSED_FP32;
     check_rule(bench, UNFUSED_COUNT);
+    struct op *op = bench->program.block->ops;
+    op->prefix = 1;
+    check_rule(bench, UNFUSED_PREFIX);
+    op->dropout_ratio = 0.01;
+    check_rule(bench, UNFUSED_DROPOUT);
+    op->top_k = 1;
+    check_rule(bench, UNFUSED_CHOSEN);
+    *op = (struct op){0};
     attention->value_dim = 257;
     check_rule(bench, UNFUSED_WIDE_BACKWARD);
     attention->value_dim = 12;
@@ -356,6 +364,44 @@ static void scores_of_some_heads_are_kept(void **state)
     bench->attention->seq = bench->attention->kv_seq = 16384;  // of which two heads are too many
     assert_true(score_bytes(stack, PRECISION_BF16, &bench->program) ==
                 2 * 268435456.0 * 6 + 2 * 32768.0 * 544 * 4);
+}
+
+// Of 8192 x 4096 scores two heads have room, each with keys of its own: four calls in backward. Of
+// a ring's 4 blocks of 250 keys both that share them have, in 16 calls, and 8 heads have a product
+// of their own for each block.
+static void heads_are_worked_on_while_scores_have_room(void **state)
+{
+    struct priced_attention *bench = own_bench(*state, OP_ATTENTION_BACKWARD);
+    struct instr *attention = bench->attention;
+    attention->kv_heads = 4;
+    attention->head_dim = 512;
+    attention->seq = 8192;
+    attention->kv_seq = 4096;
+    assert_true(score_bytes(&bench->stack, PRECISION_BF16, &bench->program) ==
+                2 * 2 * 33554432.0 * 6 + 2 * 4 * 544 * 4096.0 * 4);
+    struct compute_cost cost = unfused_price(&bench->context, &bench->program, attention);
+    assert_true(cost.kernel_count == 4 * 4 + 2 * 4 + 2 && cost.beside_count == 25);
+    attention->collective = COLLECTIVE_ALL_REDUCE;
+    assert_true(score_bytes(&bench->stack, PRECISION_BF16, &bench->program) == 0);
+    bench = own_bench(*state, OP_ATTENTION_BACKWARD);
+    attention = bench->attention;
+    bench->instrs[0] = (struct instr){.streamed = true, .stream_steps = 3};
+    bench->instrs[0].outputs[0] = attention->inputs[0] = 1;
+    attention->input_count = 1;
+    attention->seq = 250;
+    attention->window = 300;
+    assert_true(score_bytes(&bench->stack, PRECISION_BF16, &bench->program) ==
+                2 * 2 * 62500.0 * 6 + 2 * 2 * 96 * 250.0 * 4);
+    cost = unfused_price(&bench->context, &bench->program, attention);
+    assert_true(cost.kernel_count == 4 * 16 + 2 * 32 + 2 && cost.beside_count == 129);
+    // Software that keeps the scores of a layer has these at least.
+    bench->stack.score_buffer = true;
+    bench->program.score_bytes = 1884001;
+    assert_true(score_bytes(&bench->stack, PRECISION_BF16, &bench->program) == 1884001);
+    bench->program.score_bytes = 1883999;
+    assert_true(score_bytes(&bench->stack, PRECISION_BF16, &bench->program) == 1884000);
+    bench->stack.unfused_attention = 0;
+    assert_true(score_bytes(&bench->stack, PRECISION_BF16, &bench->program) == 1883999);
 }
 
 // Of our engine: slopes by head are another kernel, sinks one more, backward two that read and
@@ -426,6 +472,7 @@ int main(void)
         cmocka_unit_test(what_has_no_fused_kernel_is_products_with_scores_in_memory),
         cmocka_unit_test(rules_say_what_has_no_fused_kernel),
         cmocka_unit_test(scores_of_some_heads_are_kept),
+        cmocka_unit_test(heads_are_worked_on_while_scores_have_room),
         cmocka_unit_test(our_engine_adds_its_own_kernels),
         cmocka_unit_test(products_take_the_longer_of_flops_and_bytes),
     };
