@@ -146,6 +146,54 @@ static void zero_3_worked_by_hand(void **state)
     assert_true(sum_of(graph, 0, 0, TASK_ROOM, -1).count == 0);
 }
 
+// Llama-3 8B: a first stage of tp 4 and dp 2 hands two sequences of its group to a second of tp 2
+// and dp 4, whose ranks hold one each; all of a group hold them whole. On the mean rank as many are
+// sent as the others get.
+static void unlike_meshes_worked_by_hand(void **state)
+{
+    static const int TPS[] = {4, 2};
+    struct priced of = priced_start(*state, "llama-3-8b", "dgx-h100-x2", "meshwright");
+    of.parallel.degree[AXIS_TP] = 4;
+    of.parallel.degree[AXIS_PP] = 2;
+    of.parallel.micro_batch = 2;
+    of.parallel.stage_tp = TPS;
+    of.parallel.stage_tp_count = 2;
+    of.workload.seq_len = 1024;
+    of.workload.global_batch = 16;
+    priced_finish(&of);
+    const struct step_graph *graph = graph_of(*state, of.program, of.stack);
+    double hidden = 4 * 1024.0 * 4096;
+    is_sum(sum_of(graph, 0, 0, TASK_SEND, 0), 4, hidden, 0);
+    is_sum(sum_of(graph, 1, 0, TASK_RECEIVE, 0), 4, hidden, 0);
+    is_sum(sum_of(graph, 1, 0, TASK_SEND, 1), 4, 2 * hidden, 0);
+    is_sum(sum_of(graph, 0, 0, TASK_RECEIVE, 1), 4, 2 * hidden, 0);
+}
+
+// Every instruction of every block of a class has a task that says where it is.
+static void check_places(const struct step_graph *graph)
+{
+    const struct program *program = graph->program;
+    for (int c = 0; c < program->chunk_class_count; c++) {
+        const struct program_chunk *chunk = &program->chunks[c];
+        for (int u = 0; u < chunk->use_count; u++) {
+            const struct block_use *use = &chunk->uses[u];
+            const struct block_program *block = program->blocks[use->block_program];
+            for (int i = 0; i < block->instr_count; i++) {
+                const struct graph_task *task = &graph->tasks[graph->use_first[c][u] + i];
+                const struct instr *instr = &block->instrs[i];
+                // Weights that stay from forward to backward are fetched once for several rounds.
+                bool stays = block->weights_rounds > 0 && instr->phase == PHASE_FORWARD &&
+                             instr->collective == COLLECTIVE_FETCH;
+                assert_int_equal(task->kind, TASK_INSTR);
+                assert_int_equal(task->use, u);
+                assert_int_equal(task->block, use->block_program);
+                assert_int_equal(task->instr, i);
+                assert_true(task->is_repeated == !stays);
+            }
+        }
+    }
+}
+
 // A script runs every task of its places exactly as often as the graph says, and moves as much.
 static void scripts_are_the_graph_written_out(void **state)
 {
@@ -162,6 +210,7 @@ static void scripts_are_the_graph_written_out(void **state)
             for (int s = 0; s < of.program->shape.stage_count; s++) {
                 const struct script *script = of.scripts[s];
                 const struct step_graph *graph = script->graph;
+                if (s == 0) check_places(graph);
                 double *ran = ARENA_NEW(&arena, double, graph->number_count);
                 for (int t = 0; t < script->task_count; t++)
                     ran[script->tasks[t].in_graph]++;
@@ -255,6 +304,7 @@ int main(void)
         cmocka_unit_test(gpt2_worked_by_hand),
         cmocka_unit_test(trust_ratios_worked_by_hand),
         cmocka_unit_test(zero_3_worked_by_hand),
+        cmocka_unit_test(unlike_meshes_worked_by_hand),
         cmocka_unit_test(scripts_are_the_graph_written_out),
         cmocka_unit_test(prices_are_those_of_tasks),
     };
