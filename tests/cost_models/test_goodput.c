@@ -301,6 +301,47 @@ static void a_job_waits_as_long_as_erlang_says(void **state)
     }
 }
 
+// A host that fails every 100 hours and eight ranks whose software does every 400 interrupt the job
+// every 33 1/3 hours, a third of it for a node that is away for 10: one server to whom 0.1 are
+// offered, busy for 1/11 of the time. 60 GB go to storage in 60 s, and come back from there, before
+// the job is there again after 120 s and 4 s for communicators.
+static void every_share_of_the_time_by_hand(void **state)
+{
+    struct cluster *cluster = load(*state, "dgx-h100");
+    cluster->failures = (struct failures){
+        .mtbf_h = {[FAILURE_HOST] = 100, [FAILURE_SOFTWARE] = 400},
+        .repair_s = 36000,
+        .restart_s = 120,
+        .communicator_s = 1.5,
+        .communicator_rank_s = 0.2,
+        .checkpoint_bytes_per_s = 1e9,
+        .checkpoint_interval_s = 1199,
+    };
+    struct goodput_request request = {.cluster = cluster,
+                                      .step_s = 3,
+                                      .checkpoint_bytes = 60000000000,
+                                      .communicators = {.count = 2, .rank_sum = 5}};
+    struct goodput found = goodput_mean_of(&request);
+    double mtbf_s = 120000, back_s = 120 + 4 + 60, running = 10 / 11.0;
+    double busy_s = mtbf_s * exp(back_s / mtbf_s) * expm1(1260 / mtbf_s);
+    double restarting = 1 / 11.0 + running * -expm1(-back_s / mtbf_s);
+    assert_near(found.mtbf_s, mtbf_s, 1e-12);
+    assert_near(found.interval_s, 1200, 1e-12);
+    assert_near(found.communicators_s, 4, 1e-12);
+    assert_near(found.goodput_ratio, running * 1200 / busy_s, 1e-12);
+    assert_near(found.checkpoint_ratio, running * 60 / busy_s, 1e-12);
+    assert_near(found.restart_ratio, restarting, 1e-12);
+    assert_near(found.lost_ratio, 1 - running * 1260 / busy_s - restarting, 1e-9);
+    assert_near(found.wait_s, 12000, 1e-12);
+    assert_near(found.restart_s, 12000 + back_s, 1e-12);
+    assert_false(found.restart_is_assumed || found.storage_is_assumed || found.interval_is_best);
+    // The mean alone has no quantiles; they are asked for where there is an end.
+    request.steps = 1000;
+    assert_true(goodput_mean_of(&request).finish_s[1] == 0);
+    assert_true(goodput_mean_of(&request).expected_s == goodput_of(&request).expected_s);
+    assert_true(goodput_of(&request).finish_s[1] > 3000);
+}
+
 static void the_parts_of_the_time_are_all_of_it(void **state)
 {
     struct cluster *cluster = load(*state, "dgx-h100-x128");
@@ -397,6 +438,7 @@ int main(void)
         cmocka_unit_test(few_interruptions_are_nearly_normal),
         cmocka_unit_test(a_job_may_never_end),
         cmocka_unit_test(a_job_waits_as_long_as_erlang_says),
+        cmocka_unit_test(every_share_of_the_time_by_hand),
         cmocka_unit_test(the_parts_of_the_time_are_all_of_it),
         cmocka_unit_test(spares_and_copies_on_hosts_help),
         cmocka_unit_test(an_interval_that_is_asked_for_is_kept),

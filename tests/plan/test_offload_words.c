@@ -2,6 +2,7 @@
 
 #include "models/graph.h"
 #include "plan/offload.h"
+#include "plan/stays.h"
 
 // What is moved, as words and as a number: both ways, for every tier, class and count.
 
@@ -223,6 +224,38 @@ static void tiers_have_names(void **state)
     assert_string_equal(tier_name(TIER_NVME), "nvme");
 }
 
+// Of blocks that fetch the last ones stay from forward to backward, and the first layers from a
+// micro-batch to the next; a count below 0 is all of them.
+static void counts_say_which_blocks_stay(void **state)
+{
+    (void)state;
+    static const struct {
+        int16_t turn, between;
+        int layer, behind, stays;
+    } CASES[] = {
+        {0, 0, 0, 0, STAYS_NOT},
+        {1, 0, 0, 0, STAYS_TURN},
+        {1, 0, 0, 1, STAYS_NOT},
+        {3, 0, 5, 2, STAYS_TURN},
+        {3, 0, 5, 3, STAYS_NOT},
+        {-1, 0, 9, 99, STAYS_TURN},
+        {0, 1, 0, 0, STAYS_BETWEEN},
+        {0, 1, 1, 0, STAYS_NOT},
+        {0, 2, 1, 7, STAYS_BETWEEN},
+        {0, -1, 99, 9, STAYS_BETWEEN},
+        {2, 4, 3, 1, STAYS_TURN | STAYS_BETWEEN},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        const struct offload offload = {.turn_blocks = CASES[i].turn,
+                                        .between_layers = CASES[i].between};
+        int stays = (int)stays_of(&offload, true, CASES[i].layer, CASES[i].behind);
+        assert_int_equal(stays, CASES[i].stays);
+        // What is no layer stays for a turn alone.
+        stays = (int)stays_of(&offload, false, CASES[i].layer, CASES[i].behind);
+        assert_int_equal(stays, CASES[i].stays & STAYS_TURN);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -233,6 +266,7 @@ int main(void)
         cmocka_unit_test(parameters_of_the_first_layers_leave_alone),
         cmocka_unit_test(what_is_no_choice_is_refused),
         cmocka_unit_test(tiers_have_names),
+        cmocka_unit_test(counts_say_which_blocks_stay),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
