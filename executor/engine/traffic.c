@@ -36,7 +36,6 @@ void traffic_to(struct engine *engine, int rank, int64_t bytes)
 void traffic_ring(struct engine *engine, const struct member_group *group,
                   enum collective collective, int64_t bytes)
 {
-    if (group->count < 2) return;
     int64_t passes = collective == COLLECTIVE_ALL_REDUCE ? 2 : 1;
     int next = group->ranks[(group->index + 1) % group->count];
     traffic_to(engine, next, passes * bytes * (group->count - 1) / group->count);

@@ -1,5 +1,9 @@
 #include "tests/support/rank_bench.h"
 
+#include "executor/nvme.h"
+
+#include <unistd.h>
+
 // What a rank counts and what all ranks tell each other of it at the end. The other ranks say what
 // stands here; sums and largest ones are worked by hand.
 
@@ -35,11 +39,17 @@ static void payloads_are_counted_by_who_gets_them(void **state)
     assert_memory_equal(result.traffic_bytes, wanted, sizeof wanted);
     engine->traffic = NULL;
     traffic_to(engine, 2, 7);  // nobody counts
-    bench.world.fault = "cut off";
+    // Of one step what it had, of none nothing.
     assert_true(traffic_open(engine));
-    assert_false(traffic_finish(engine, &result));
-    assert_string_equal(bench.err.text, "rank 1, step 1, at starting: cut off");
-    assert_int_equal(bench.err.kind, ERR_SYSTEM);
+    bench.world.turn = 0;
+    assert_true(traffic_finish(engine, &result));
+    assert_int_equal(result.traffic_bytes[6], 0);
+    traffic_start_step(engine);
+    traffic_to(engine, 2, 7);
+    traffic_end_step(engine);
+    bench.world.turn = 0;
+    assert_true(traffic_finish(engine, &result));
+    assert_int_equal(result.traffic_bytes[6], 7);
 }
 
 static int64_t peak_of_5000(struct device *device)
@@ -204,14 +214,145 @@ static void ways_of_attention_are_counted_by_ranks(void **state)
     assert_int_equal(bench.world.turn, 1);
 }
 
+static int64_t own_bytes(struct device *device)
+{
+    (void)device;
+    return 43;
+}
+
+// Twice as wide as in the plan: the arena up to the highest byte that a task writes, and the state,
+// of which weights are narrower than reals.
+static void what_a_rank_holds_is_added_up(void **state)
+{
+    struct script_operand low[] = {{.place = PLACE_ARENA, .offset = 100, .bytes = 11},
+                                   {.place = PLACE_GRADIENT, .offset = 900, .bytes = 900},
+                                   {.place = PLACE_ARENA, .offset = 5000, .bytes = 5000}};
+    struct script_operand high[] = {{.place = PLACE_ARENA, .offset = 70, .bytes = 43},
+                                    {.place = PLACE_ARENA, .offset = 5000, .bytes = 5000}};
+    struct script_task tasks[] = {{.outputs = low, .output_count = 2, .kind = TASK_SEED},
+                                  {.outputs = high, .output_count = 1, .kind = TASK_SEED},
+                                  {.outputs = high, .output_count = 2, .kind = TASK_SEED}};
+    struct prepared prepared[] = {{.is_joined = true}, {.is_joined = true}, {.is_joined = true}};
+    struct rank_bench bench;
+    struct run_result result = {.joined_count = 9, .replay_count = 9};
+    struct engine *engine = rank_bench_open(*state, &bench, 0, 1);
+    bench.script.tasks = tasks;
+    bench.script.task_count = 2;
+    bench.script.arena_bytes = 150;
+    engine->prepared = prepared;
+    engine->widen = 2;
+    engine->compute_bytes = 2;
+    engine->real_bytes = 4;
+    engine->staging_bytes = 17;
+    engine->state = (struct state){.weight_count = 1000, .gradient_count = 300, .moment_count = 70};
+    assert_true(weight_casts_open(engine) && segments_open(engine));
+    memory_fill(engine, &result);
+    assert_int_equal(result.arena_bytes, 300);
+    assert_int_equal(result.arena_used_bytes, 226);
+    assert_int_equal(result.state_bytes, 2000 + 4 * 300);
+    assert_int_equal(result.staging_bytes, 17);
+    assert_int_equal(result.joined_count, 2);
+    assert_int_equal(result.replay_count, 0);
+    char memory[1];
+    engine->state.masters = memory;
+    bench.backend.own_bytes = own_bytes;
+    memory_fill(engine, &result);
+    assert_int_equal(result.state_bytes, 2000 + 4 * 370);
+    assert_int_equal(result.staging_bytes, 60);
+    engine->state.first_moments = memory;
+    engine->state.second_moments = memory;
+    memory_fill(engine, &result);
+    assert_int_equal(result.state_bytes, 2000 + 4 * (300 + 3 * 70));
+    bench.script.task_count = 0;
+    memory_fill(engine, &result);
+    assert_int_equal(result.arena_used_bytes, 0);
+}
+
+static const char *sum_alone(struct group *group, double *values, int count)
+{
+    (void)group;
+    (void)values;
+    (void)count;
+    return NULL;
+}
+
+// What its operands hold: of 16-bit and 32-bit ones, and of a cast a byte an element.
+static void a_call_moves_what_its_operands_hold(void **state)
+{
+    static const struct kernel_array SMALL = {
+        .rank = 2, .sizes = {3, 7}, .dims = {DIM_BATCH, DIM_HIDDEN}, .element = ELEMENT_COMPUTE};
+    struct script_task task = {.kind = TASK_SEED};
+    struct step_graph graph = {.number_count = 1};
+    struct prepared prepared = {.rows = -1};
+    struct kernel_call call = {.input_count = 2, .output_count = 1};
+    call.inputs[0] = call.inputs[1] = call.inputs[2] = call.outputs[0] = SMALL;
+    call.outputs[1] = call.cast_from = SMALL;
+    call.inputs[1].sizes[1] = 5;
+    call.outputs[0].sizes[0] = 11;
+    call.outputs[0].element = ELEMENT_FP32;
+    call.cast_from.sizes[0] = 13;
+    for (int casts = 0; casts < 2; casts++) {
+        struct rank_bench bench;
+        struct run_result result = {0};
+        struct engine *engine = rank_bench_open(*state, &bench, 0, 1);
+        bench.transport.host_sum = sum_alone;
+        bench.script.tasks = &task;
+        bench.script.task_count = 1;
+        bench.script.graph = &graph;
+        bench.program.shape.chunk_count = 1;
+        bench.options.steps = 1;
+        engine->prepared = &prepared;
+        engine->compute_bytes = 2;
+        engine->real_bytes = 4;
+        if (casts) call.cast_to = &call;
+        assert_true(measure_open(engine) && measure_start_step(engine));
+        tasks_measure_call(engine, 0, &call);
+        tasks_ran(engine, 0, 1);
+        assert_true(measure_step(engine, 1) && tasks_finish(engine, 1, &result));
+        assert_int_equal(result.task_count, 1);
+        assert_true(result.tasks[0].bytes == 2 * 21 + 2 * 15 + 4 * 77 + casts * 91);
+        assert_true(result.tasks[0].count == 1);
+    }
+}
+
+// The drives of a rank: bytes of all its files over the seconds of all.
+static void files_of_a_drive_are_one(void **state)
+{
+    struct rank_bench bench;
+    struct run_result result = {0};
+    char folder[] = "/tmp/meshwright-figures-XXXXXX", room[4096] = {1};
+    assert_non_null(mkdtemp(folder));
+    static const int64_t SAID[2] = {0, 0};
+    struct engine *engine = rank_bench_open(*state, &bench, 0, 1);
+    bench.world.said[0] = SAID, bench.world.counts[0] = 2;
+    struct nvme_moved sum = {0, 0};
+    engine->drive_count = 2;
+    for (int i = 0; i < 2; i++) {
+        engine->drives[i] = nvme_open(*state, folder, sizeof room, &bench.err);
+        assert_non_null(engine->drives[i]);
+        int64_t number = nvme_start(engine->drives[i], NVME_WRITE, room, 1024 << i, 0);
+        assert_null(nvme_wait(engine->drives[i], number));
+        struct nvme_moved one = nvme_moved(engine->drives[i]);
+        assert_true(one.bytes == 1024 << i && one.s > 0);
+        sum.bytes += one.bytes;
+        sum.s += one.s;
+    }
+    assert_true(moving_finish(engine, 1, &result));
+    assert_true(result.nvme_bytes_per_s == (double)(int64_t)(sum.bytes / sum.s));
+    for (int i = 0; i < 2; i++)
+        nvme_close(engine->drives[i]);
+    assert_int_equal(rmdir(folder), 0);
+}
+
 static void levels_are_what_lives_while_each_task_runs(void **state)
 {
     // Twice as wide here: 1000 of the state; values of 5, 7, 3 and 11 bytes of the plan.
     static struct value_end ends[] = {{.first = 0, .task = 0, .bytes = 5},
                                       {.first = 1, .task = 3, .bytes = 7},
                                       {.first = 3, .task = 4, .bytes = 3},
-                                      {.first = 3, .task = 3, .bytes = 11}};
-    const double starts[] = {0, 1e-6, 2e-6, 4e-6, 8.0004e-6, 16e-6, 32e-6};
+                                      {.first = 3, .task = 3, .bytes = 11},
+                                      {.first = 2, .task = 5, .bytes = 100}};  // not one of them
+    const double starts[] = {0, 1e-6, 2e-6, 4e-6, 8.0004e-6, 16e-6, 32e-6, 64e-6};
     static const int64_t COUNTS[] = {2, -1};
     static const int64_t SAID[] = {17, 4, 19, 6, 0, 0, 0, 0, 0, 0};
     struct rank_bench bench;
@@ -240,6 +381,70 @@ static void levels_are_what_lives_while_each_task_runs(void **state)
     assert_int_equal(trace.level_count, 0);
 }
 
+static bool finish_traffic(struct engine *engine, struct run_result *result)
+{
+    return traffic_open(engine) && traffic_finish(engine, result);
+}
+
+static bool finish_moving(struct engine *engine, struct run_result *result)
+{
+    return moving_finish(engine, 1, result);
+}
+
+static bool finish_holding(struct engine *engine, struct run_result *result)
+{
+    (void)result;
+    return memory_hold(engine);
+}
+
+static bool finish_levels(struct engine *engine, struct run_result *result)
+{
+    static struct value_end none[1];
+    static const double STARTS[2];
+    engine->ends = none;
+    return levels_gather(engine, STARTS, 0, 0, &result->trace);
+}
+
+// What a question fails with is said, and nothing goes on behind it.
+static void a_question_that_fails_ends_what_asks(void **state)
+{
+    static const struct {
+        bool (*finish)(struct engine *engine, struct run_result *result);
+        int turns, counts[2];
+    } ASKS[] = {{finish_traffic, 1, {2}},   {finish_moving, 1, {2}},
+                {finish_holding, 1, {1}},   {memory_gather, 1, {4}},
+                {finish_levels, 2, {1, 2}}, {attentions_gather, 2, {1, 28}}};
+    static const int64_t SAID[64] = {0};
+    for (size_t i = 0; i < sizeof ASKS / sizeof *ASKS; i++) {
+        for (int turn = 0; turn <= ASKS[i].turns; turn++) {
+            struct rank_bench bench;
+            struct run_result result = {0};
+            struct engine *engine = rank_bench_open(*state, &bench, 1, 2);
+            bench.backend.peak_bytes = peak_of_5000;
+            bench.backend.limit = limit;
+            bench.backend.attention_paths = paths_two;
+            bench.options.device_memory_bytes = 5000;
+            bench.script.task_count = 1;
+            engine->widen = 1;
+            bool is_attention = ASKS[i].finish == attentions_gather;
+            for (int t = 0; t < ASKS[i].turns; t++) {
+                bench.world.said[t] = SAID;
+                bench.world.counts[t] = ASKS[i].counts[t];
+            }
+            if (is_attention)
+                bench.world.counts[1] = 2 * (int)(sizeof(struct attention_path) / sizeof(int64_t));
+            bench.world.fault = "cut off";
+            bench.world.fault_turn = turn;
+            bool is_whole = turn == ASKS[i].turns;
+            assert_int_equal(ASKS[i].finish(engine, &result), is_whole);
+            assert_int_equal(bench.world.turn, turn);
+            if (is_whole) continue;
+            assert_string_equal(bench.err.text, "rank 1, step 1, at starting: cut off");
+            assert_int_equal(bench.err.kind, ERR_SYSTEM);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -248,6 +453,10 @@ int main(void)
         cmocka_unit_test(a_step_that_does_not_fit_says_how_much_would_do),
         cmocka_unit_test(who_moves_longest_and_whose_drive_is_slowest_is_told),
         cmocka_unit_test(ways_of_attention_are_counted_by_ranks),
+        cmocka_unit_test(what_a_rank_holds_is_added_up),
+        cmocka_unit_test(a_call_moves_what_its_operands_hold),
+        cmocka_unit_test(files_of_a_drive_are_one),
+        cmocka_unit_test(a_question_that_fails_ends_what_asks),
         cmocka_unit_test(levels_are_what_lives_while_each_task_runs),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);

@@ -448,10 +448,40 @@ static void clocks_of_other_hosts_are_not_compared(void **state)
     check_steps(*state, SCHEDULE_ZB_H1, 100000000, 0);
 }
 
+static const char *cut_off(struct group *group, double *values, int count)
+{
+    (void)group;
+    (void)values;
+    (void)count;
+    return "cut off";
+}
+
+static int fault_at;
+static const char *gather_to_fault(struct group *group, const int64_t *mine, int64_t *all,
+                                   int count)
+{
+    return asked == fault_at ? "cut off" : host_gather(group, mine, all, count);
+}
+
+static void a_question_that_fails_ends_the_measurement(void **state)
+{
+    for (fault_at = -1; fault_at <= TRAFFIC_ASKED + 1; fault_at++) {
+        struct measure_bench bench;
+        struct run_result result = {0};
+        struct engine *engine = open(*state, &bench, SCHEDULE_1F1B);
+        take_steps(engine);
+        bench.transport.host_gather = gather_to_fault;
+        if (fault_at < 0) bench.transport.host_sum = cut_off;
+        assert_int_equal(measure_finish(engine, &result), fault_at > TRAFFIC_ASKED);
+        assert_int_equal(bench.err.kind, fault_at > TRAFFIC_ASKED ? ERR_NONE : ERR_SYSTEM);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_are_measured_as_by_hand),
+        cmocka_unit_test(a_question_that_fails_ends_the_measurement),
         cmocka_unit_test(clocks_of_other_hosts_are_not_compared),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);

@@ -1,5 +1,6 @@
 #include "tests/support/rank_bench.h"
 
+#include "core/progress.h"
 #include "executor/engine/readers.h"
 
 // Rows that some ranks read for others, and what that takes, rank by rank in one process.
@@ -180,6 +181,70 @@ static void what_reading_takes_is_told_of_readers(void **state)
     }
 }
 
+// Rank 2, the first of host 1, has been handed all rows that anybody looks at: 7 of each 10 and the
+// last ones, 3 numbers of 8 bytes. Who hands on is told with the time that it took.
+static void what_was_received_is_counted(void **state)
+{
+    int64_t words[RANKS * WORDS] = {0};
+    int rows = 0;
+    for (int i = 0; i < SEQUENCES; i++)
+        rows += is_wanted_by(0, RANKS, i);
+    for (int r = 0; r < RANKS; r++)
+        for (int i = 0; i < SEQUENCES; i++)
+            if (wants(r, i)) words[r * WORDS + i / 63] |= (int64_t)1 << i % 63;
+    static int64_t said[RANKS * 4];
+    mail_count = hand_count = 0;
+    for (int rank = 0; rank <= 2; rank += 2) {
+        struct rank_bench bench;
+        struct run_input input;
+        bool is_wanted[SEQUENCES];
+        static int64_t all[SEQUENCES * STRIDE];
+        struct engine *engine = rank_bench_open(*state, &bench, rank, RANKS);
+        set_hosts(&bench, READERS_ONE);
+        bench.transport.group = hand_group;
+        bench.transport.host_broadcast = hand_over;
+        bench.world.said[0] = words, bench.world.counts[0] = WORDS;
+        bench.world.said[1] = said, bench.world.counts[1] = 4;
+        for (int i = 0; i < SEQUENCES; i++)
+            is_wanted[i] = wants(rank, i);
+        struct rows_readers *readers = readers_open(engine, is_wanted);
+        assert_non_null(readers);
+        assert_non_null(readers_share(engine, readers, rank == 0 ? all : NULL));
+        bench.options.steps = 1;
+        double began_s = clock_s();
+        readers_count(engine, readers, 0, 0);
+        readers_count(engine, readers, 0, 0);
+        assert_true(readers_finish(engine, readers, &input));
+        assert_true(input.broadcast_bytes == (rank == 0 ? 0 : 24 * rows));
+        assert_true(input.broadcast_s >= 0 && input.broadcast_s < clock_s() - began_s + 10);
+        assert_true((input.broadcast_s > 0) == (rank == 0));
+        arena_free(&bench.scratch);
+    }
+}
+
+static void a_reader_that_cannot_ask_says_so(void **state)
+{
+    static const int64_t SAID[8];
+    struct rank_bench bench;
+    struct run_input input;
+    bool is_wanted[SEQUENCES] = {0};
+    struct engine *engine = rank_bench_open(*state, &bench, 0, 2);
+    set_hosts(&bench, READERS_HOST);
+    bench.world.fault = "cut off";
+    assert_null(readers_open(engine, is_wanted));
+    assert_string_equal(bench.err.text, "rank 0, step 1, at starting: cut off");
+    engine = rank_bench_open(*state, &bench, 0, 2);
+    set_hosts(&bench, READERS_RANK);
+    struct rows_readers *readers = readers_open(engine, is_wanted);
+    bench.world.said[0] = SAID, bench.world.counts[0] = 4;
+    assert_true(readers_finish(engine, readers, &input));  // of no step
+    assert_true(input.read_bytes == 0 && input.reader_count == 2);
+    bench.world.turn = 0;
+    bench.world.fault = "cut off";
+    assert_false(readers_finish(engine, readers, &input));
+    assert_string_equal(bench.err.text, "rank 0, step 1, at starting: cut off");
+}
+
 static void a_run_of_one_step_counts_it(void **state)
 {
     struct rank_bench bench;
@@ -203,6 +268,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_go_down_the_tree_of_hosts),
         cmocka_unit_test(what_reading_takes_is_told_of_readers),
+        cmocka_unit_test(what_was_received_is_counted),
+        cmocka_unit_test(a_reader_that_cannot_ask_says_so),
         cmocka_unit_test(a_run_of_one_step_counts_it),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);

@@ -13,7 +13,8 @@ struct group {
     int rank, rank_count, turn;
     const int64_t *said[BENCH_TURNS];  // [rank][count]
     int counts[BENCH_TURNS];
-    const char *fault;
+    const char *fault;  // of question `fault_turn`
+    int fault_turn;
 };
 
 struct rank_bench {
