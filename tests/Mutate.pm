@@ -22,6 +22,9 @@ my $TYPE = qr/(?:struct|union|enum|const|static|extern|typedef|int|unsigned|long
                |bool|char|void|FILE|DIR|REAL|\w+_t)\b/x;
 my $ARGUMENT = qr/[&*!-]?\w+(?:(?:->|\.)\w+|\[\w+\])*/;
 
+# Members or variables declared in another order are the same ones.
+my $DECLARES = qr/^\s*(?:$TYPE\s*)+(?:\w+\s+)?[*\w\[\], ]+;/;
+
 # Of two arguments in either order.
 my $COMMUTES = 'fmax|fmin|larger|smaller|later|earlier|int64_max|int64_min';
 
@@ -90,6 +93,7 @@ sub statement_faults {
 sub argument_faults {
     my ($seen) = @_;
     my @found;
+    return if $seen =~ $DECLARES;
     while ($seen =~ /(?<=[(,\s])($ARGUMENT), (?=($ARGUMENT)[,)])/g) {
         my ($first, $second, $at) = ($1, $2, $-[1]);
         next if $first eq $second || "$first $second" =~ /^(?:$TYPE)/;

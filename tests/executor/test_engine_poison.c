@@ -277,6 +277,7 @@ static void guards_are_whole_or_told(void **state)
     assert_int_equal(poison_guard_bytes(engine), 0);
     memset(room, 3, sizeof room);
     assert_true(poison_start(engine) && room[GUARD] == 3 && room[0] == 3);
+    arena_free(&bench.of.scratch);
 }
 
 // A task whose result is NaN; what changes it so that its result may be incomplete.
