@@ -38,6 +38,7 @@ static const struct json_field FIELDS[] = {
     {JSON_OPT_BOOL(struct stack, adapters)},
     {JSON_OPT_BOOL(struct stack, stages_by_flop)},
     {JSON_OPT_BOOL(struct stack, fills_pipeline)},
+    {JSON_OPT_BOOL(struct stack, fills_1f1b)},
     {JSON_OPT_BOOL(struct stack, splits_experts_as_tp)},
     {JSON_ANY("overlap")},
     {JSON_ANY("overlap_default")},

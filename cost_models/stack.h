@@ -109,6 +109,8 @@ struct stack {
                           // otherwise
     bool fills_pipeline;  // a step has no fewer micro-batches than stages behind the first; with
                           // fewer the software ends (nanotron, PipelineEngine)
+    bool fills_1f1b;      // 1F1B takes no fewer than stages, other schedules do (PyTorch's own,
+                          // torch.distributed.pipelining, Schedule1F1B)
     bool splits_experts_as_tp;  // experts take the tensor ranks as all else does: etp is tp
     unsigned overlap;           // mask of enum overlap it can do
     unsigned overlap_default;
@@ -374,9 +376,14 @@ bool stack_keeps_sums(const struct stack *stack, bool is_pipeline);
 bool stack_accumulates(const struct stack *stack, const struct parallel *parallel,
                        int64_t global_batch);
 
+// The stack with the rules by which the software of `of` refuses plans (those of the two checks
+// below, and stages by FLOP): none of them is a constant. In `arena`.
+const struct stack *stack_with_rules(struct arena *arena, const struct stack *stack,
+                                     const struct stack *of);
+
 // Whether the software takes so few micro-batches a step. ERR_USAGE.
-MUST_CHECK bool stack_check_rounds(const struct stack *stack, int stage_count,
-                                   int64_t micro_batch_count, struct err *err);
+MUST_CHECK bool stack_check_rounds(const struct stack *stack, enum schedule_kind schedule,
+                                   int stage_count, int64_t micro_batch_count, struct err *err);
 
 // Whether the software splits experts so. ERR_USAGE.
 MUST_CHECK bool stack_check_experts(const struct stack *stack, int64_t expert_count, int tp,

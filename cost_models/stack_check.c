@@ -285,14 +285,29 @@ bool stack_check_executed(const struct stack *stack, const struct workload *work
     return !stack_is_executed(stack) || unexecuted_check(workload, parallel, err);
 }
 
-bool stack_check_rounds(const struct stack *stack, int stage_count, int64_t micro_batch_count,
-                        struct err *err)
+const struct stack *stack_with_rules(struct arena *arena, const struct stack *stack,
+                                     const struct stack *of)
 {
-    if (!stack->fills_pipeline || micro_batch_count >= stage_count - 1) return true;
-    return err_set(err, ERR_USAGE,
-                   "--pp %d: stack %s takes no fewer micro-batches a step than stages behind the "
-                   "first; this plan has %lld",
-                   stage_count, stack->name, (long long)micro_batch_count);
+    struct stack *ruled = stack_copy(arena, stack);
+    ruled->stages_by_flop = of->stages_by_flop;
+    ruled->fills_pipeline = of->fills_pipeline;
+    ruled->fills_1f1b = of->fills_1f1b;
+    ruled->splits_experts_as_tp = of->splits_experts_as_tp;
+    return ruled;
+}
+
+bool stack_check_rounds(const struct stack *stack, enum schedule_kind schedule, int stage_count,
+                        int64_t micro_batch_count, struct err *err)
+{
+    const char *taken = NULL;
+    if (stack->fills_pipeline && micro_batch_count < stage_count - 1)
+        taken = "takes no fewer micro-batches a step than stages behind the first";
+    if (stack->fills_1f1b && schedule == SCHEDULE_1F1B && stage_count > 1 &&
+        micro_batch_count < stage_count)
+        taken = "takes no fewer micro-batches a step of 1f1b than stages";
+    if (!taken) return true;
+    return err_set(err, ERR_USAGE, "--pp %d: stack %s %s; this plan has %lld", stage_count,
+                   stack->name, taken, (long long)micro_batch_count);
 }
 
 bool stack_check_experts(const struct stack *stack, int64_t expert_count, int tp, int etp,

@@ -19,8 +19,11 @@ static bool is_allowed(const struct polish *polish, const struct parallel *paral
 {
     const struct search_request *search = polish->request->search;
     struct err err = {0};
+    int64_t rounds = parallel_micro_batch_count(parallel, search->workload.global_batch);
     return pins_allow_all(&search->pins, parallel, NULL) &&
            stack_can_run(search->stack, parallel, NULL, NULL) &&
+           stack_check_rounds(search->stack, parallel->schedule, parallel->degree[AXIS_PP], rounds,
+                              &err) &&
            program_check(polish->graph, search->cluster, &search->workload, parallel, &err);
 }
 

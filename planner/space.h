@@ -146,9 +146,7 @@ void space_add_meshes(struct space *space, const struct space_graphs *graphs);
 // planner/space_stages.c: finds the layers of the stages where the stack decides; false where it
 // refuses so many stages.
 bool space_find_stages(struct space *space, const struct graph *graph, int stage_count);
-// Whether the stack takes so few micro-batches a step as this size leaves.
-bool space_takes_rounds(struct space *space, int mesh_index, int micro_batch);
-// Whether it splits the experts of this graph so.
+// Whether the stack splits the experts of this graph so.
 bool space_takes_experts(struct space *space, const struct graph *graph, int tp, int etp);
 // Writes the layers of the stages that are pinned or that the stack decides, if there are any.
 void space_take_stages(const struct space *space, struct parallel *parallel);

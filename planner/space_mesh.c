@@ -147,7 +147,6 @@ static void add_groups(struct build *build, int mesh_index)
     for (int a = 0; a < space->attentions.count; a++) {
         for (int s = 0; s < build->switches.count; s++) {
             for (int m = 0; m < build->micro_batch_count; m++) {
-                if (!space_takes_rounds(space, mesh_index, build->micro_batches[m])) continue;
                 ARENA_GROW(space->arena, space->groups, space->group_count, build->group_capacity);
                 space->groups[space->group_count++] = (struct space_group){
                     .mesh = mesh_index,

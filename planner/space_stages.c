@@ -48,19 +48,9 @@ void space_take_stages(const struct space *space, struct parallel *parallel)
     parallel->stage_layers_count = parallel->stage_layers ? stages : 0;
 }
 
-bool space_takes_rounds(struct space *space, int mesh_index, int micro_batch)
-{
-    const struct space_mesh *mesh = &space->meshes[mesh_index];
-    int64_t rounds = space->request->workload.global_batch / mesh->degree[AXIS_DP] / micro_batch;
-    struct err err = {.kind = space->refused.kind};  // the first refusal is put into words
-    bool is_taken = stack_check_rounds(space->request->stack, mesh->degree[AXIS_PP], rounds, &err);
-    if (!is_taken) space_drop(space, DROP_DIVIDE, &err);
-    return is_taken;
-}
-
 bool space_takes_experts(struct space *space, const struct graph *graph, int tp, int etp)
 {
-    struct err err = {.kind = space->refused.kind};
+    struct err err = {.kind = space->refused.kind};  // the first refusal is put into words
     bool is_taken = stack_check_experts(space->request->stack, graph->expert_count, tp, etp, &err);
     if (!is_taken) space_drop(space, DROP_DIVIDE, &err);
     return is_taken;

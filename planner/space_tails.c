@@ -281,6 +281,18 @@ static bool schedule_allows(const struct build *build, const struct space_tail *
     return schedule_row(tail->schedule)->legal(&shape, &why);
 }
 
+// Whether the software takes so few micro-batches in this schedule.
+static bool takes_rounds(const struct build *build, enum schedule_kind schedule)
+{
+    struct space *space = build->space;
+    struct err err = {.kind = space->refused.kind};  // the first refusal is put into words
+    int stages = space->meshes[build->group->mesh].degree[AXIS_PP];
+    bool is_taken = stack_check_rounds(space->request->stack, schedule, stages,
+                                       micro_batch_count(space, build->group), &err);
+    if (!is_taken) space_drop(space, DROP_DIVIDE, &err);
+    return is_taken;
+}
+
 // Caps on the micro-batches that a stage holds: from those of 1F1B to the number from which on
 // nothing waits for memory, where F, B and W take equally long (Qi et al. 2023, section 2). Their
 // steps between are what memory is traded for. Other schedules know their own number, but zb-h2 of
@@ -335,6 +347,7 @@ static bool add_chunks(struct build *build, enum schedule_kind schedule, int vpp
 // pin asks for it.
 static bool add_schedule(struct build *build, enum schedule_kind schedule)
 {
+    if (!takes_rounds(build, schedule)) return false;
     struct space *space = build->space;
     struct int_range pinned = pins_get(&space->request->pins, CHOICE_VPP);
     int stages = space->meshes[build->group->mesh].degree[AXIS_PP];

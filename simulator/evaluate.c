@@ -344,7 +344,7 @@ bool evaluate(struct arena *arena, struct arena *scratch, const struct evaluatio
     if (!program_check(graph, request->cluster, workload, parallel, err)) return false;
     int stages = parallel->degree[AXIS_PP];
     int64_t rounds = parallel_micro_batch_count(parallel, workload->global_batch);
-    if (!stack_check_rounds(stack, stages, rounds, err)) return false;
+    if (!stack_check_rounds(stack, parallel->schedule, stages, rounds, err)) return false;
     const int *degree = parallel->degree;
     if (!stack_check_experts(stack, graph->expert_count, degree[AXIS_TP], degree[AXIS_ETP], err))
         return false;

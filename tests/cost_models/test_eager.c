@@ -211,15 +211,15 @@ static void some_software_wants_a_micro_batch_for_every_stage_behind_the_first(v
     struct stack stack;
     start(*state, "gpt2", "dgx-h100", &stack);
     struct err err = {0};
-    assert_true(stack_check_rounds(&stack, 4, 3, &err));
-    assert_true(stack_check_rounds(&stack, 1, 1, &err));
-    assert_false(stack_check_rounds(&stack, 4, 2, &err));
+    assert_true(stack_check_rounds(&stack, SCHEDULE_1F1B, 4, 3, &err));
+    assert_true(stack_check_rounds(&stack, SCHEDULE_1F1B, 1, 1, &err));
+    assert_false(stack_check_rounds(&stack, SCHEDULE_1F1B, 4, 2, &err));
     assert_int_equal(err.kind, ERR_USAGE);
     assert_string_equal(err.text, "--pp 4: stack nanotron takes no fewer micro-batches a step than "
                                   "stages behind the first; this plan has 2");
     struct err none = {0};
     stack.fills_pipeline = false;
-    assert_true(stack_check_rounds(&stack, 4, 2, &none));
+    assert_true(stack_check_rounds(&stack, SCHEDULE_1F1B, 4, 2, &none));
 }
 
 static double forward_s(const struct priced *of, unsigned overlap, double phase_s[PART_COUNT])

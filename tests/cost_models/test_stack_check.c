@@ -236,11 +236,11 @@ static void rounds_and_experts_are_asked_of(void **state)
 {
     struct stack *stack = stack_of_least(*state);
     struct err none = {0}, few = {0}, split = {0};
-    assert_true(stack_check_rounds(stack, 8, 1, &none));
+    assert_true(stack_check_rounds(stack, SCHEDULE_1F1B, 8, 1, &none));
     assert_true(stack_check_experts(stack, 8, 4, 1, &none));
     stack->fills_pipeline = stack->splits_experts_as_tp = true;
-    assert_true(stack_check_rounds(stack, 8, 7, &none));
-    assert_false(stack_check_rounds(stack, 8, 6, &few));
+    assert_true(stack_check_rounds(stack, SCHEDULE_1F1B, 8, 7, &none));
+    assert_false(stack_check_rounds(stack, SCHEDULE_GPIPE, 8, 6, &few));
     assert_string_equal(few.text, "--pp 8: stack least takes no fewer micro-batches a step than "
                                   "stages behind the first; this plan has 6");
     assert_true(stack_check_experts(stack, 8, 4, 4, &none));
@@ -248,6 +248,33 @@ static void rounds_and_experts_are_asked_of(void **state)
     assert_false(stack_check_experts(stack, 1, 4, 1, &split));
     assert_string_equal(split.text, "--etp 1: stack least splits experts as all else, by tp 4");
     assert_string_equal(none.text, "");
+}
+
+static void one_forward_one_backward_may_want_a_micro_batch_for_every_stage(void **state)
+{
+    struct stack *stack = stack_of_least(*state);
+    struct err none = {0}, few = {0};
+    stack->fills_1f1b = true;
+    assert_true(stack_check_rounds(stack, SCHEDULE_1F1B, 8, 8, &none));
+    assert_true(stack_check_rounds(stack, SCHEDULE_1F1B, 1, 1, &none));
+    assert_true(stack_check_rounds(stack, SCHEDULE_GPIPE, 8, 7, &none));
+    assert_true(stack_check_rounds(stack, SCHEDULE_INTERLEAVED, 8, 7, &none));
+    assert_false(stack_check_rounds(stack, SCHEDULE_1F1B, 8, 7, &few));
+    assert_string_equal(few.text, "--pp 8: stack least takes no fewer micro-batches a step of 1f1b "
+                                  "than stages; this plan has 7");
+    assert_string_equal(none.text, "");
+}
+
+static void rules_of_one_software_may_stand_beside_the_constants_of_another(void **state)
+{
+    struct stack *stack = stack_of_least(*state), of = *stack;
+    of.stages_by_flop = of.fills_pipeline = of.fills_1f1b = of.splits_experts_as_tp = true;
+    of.host_op_s = stack->host_op_s + 1;
+    const struct stack *ruled = stack_with_rules(*state, stack, &of);
+    assert_true(ruled->stages_by_flop && ruled->fills_pipeline && ruled->fills_1f1b);
+    assert_true(ruled->splits_experts_as_tp && !stack->fills_pipeline);
+    assert_true(ruled->host_op_s == stack->host_op_s);
+    assert_string_equal(ruled->name, stack->name);
 }
 
 int main(void)
@@ -261,6 +288,8 @@ int main(void)
         cmocka_unit_test(activations_leave_where_they_may),
         cmocka_unit_test(the_rest_is_asked_of),
         cmocka_unit_test(rounds_and_experts_are_asked_of),
+        cmocka_unit_test(one_forward_one_backward_may_want_a_micro_batch_for_every_stage),
+        cmocka_unit_test(rules_of_one_software_may_stand_beside_the_constants_of_another),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

@@ -223,7 +223,8 @@ static bool is_legal(const struct drawing *at)
     if (question->allows && !question->allows(question->context, plan)) return false;
     if (!stack_can_run(question->stack, plan, at->arena, &why)) return false;
     int64_t rounds = parallel_micro_batch_count(plan, question->workload.global_batch);
-    if (!stack_check_rounds(question->stack, plan->degree[AXIS_PP], rounds, &err)) return false;
+    if (!stack_check_rounds(question->stack, plan->schedule, plan->degree[AXIS_PP], rounds, &err))
+        return false;
     return program_check(question->graph, question->cluster, &question->workload, plan, &err);
 }
 
