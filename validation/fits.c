@@ -85,6 +85,7 @@ static void count_failure(const struct trials *trials, const struct row *row, bo
     fits->failed_unfit_count += !fits_now;
     if (row->refused) {
         fits->refused_count++;
+        fits->refused_unfit_count += !fits_now;
     } else if (is_outdone(trials, row)) {
         fits->outdone_count++;
     } else {

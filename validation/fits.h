@@ -12,7 +12,8 @@
 struct accuracy_fits {
     int ran_count, ran_fit_count;
     int failed_count, failed_unfit_count;
-    int refused_count, outdone_count;
+    int refused_count, refused_unfit_count;  // the second: refused or said not to fit here as well
+    int outdone_count;
     int short_count, short_unfit_count;  // of the rest
     int other_count, other_fit_count;    // ran, of families that publish no failures
 };

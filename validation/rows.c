@@ -243,6 +243,8 @@ void rows_as_they_came(struct rows *rows)
 {
     for (int i = 0; i < rows->count; i++) {
         struct row *row = &rows->items[i];
-        if (row->stack_then) row->stack = row->stack_then;
+        if (!row->stack_then) continue;
+        row->rules_of = row->stack;
+        row->stack = row->stack_then;
     }
 }

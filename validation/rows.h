@@ -15,6 +15,7 @@ struct row {
     char tier;  // 'A', 'B', 'C'
     const char *device, *stack;
     const char *stack_then;  // shipped when the row arrived, nearest to its own; NULL: its own
+    const char *rules_of;    // stack whose refusals of plans hold beside `stack`; NULL: its own
     bool has_narrow_base;    // adapters beside weights of 4 or 8 bits: nothing here models that
     const char *refused;     // what the software refuses of a run that failed; NULL: nothing
     bool gave_nothing;       // "failed": out of memory or crashed, and nothing was measured
@@ -55,5 +56,6 @@ struct row_filter {
 };
 // Drops all other rows, in place; the order stays.
 void rows_keep(struct rows *rows, const struct row_filter *filter);
-// Each row as it was asked when it arrived: on its stack_then, where it has one.
+// Each row as it was asked when it arrived: on its stack_then, where it has one. Constants are that
+// one's; what its software refuses is of its code and stays.
 void rows_as_they_came(struct rows *rows);

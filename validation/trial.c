@@ -91,8 +91,10 @@ static bool ask(struct arena *arena, struct stacks *stacks, struct trial *trial,
     trial->model = model_read(arena, row->model_name, &config, NULL, NULL, err);
     trial->cluster = err->kind ? NULL : cluster_read(arena, &cluster, err);
     trial->stack = err->kind ? NULL : load_stack(arena, stacks, row->stack, err);
-    if (err->kind) return false;
-    if (!as_it_ran(arena, trial, err)) return false;
+    const struct stack *own =
+        err->kind || !row->rules_of ? trial->stack : load_stack(arena, stacks, row->rules_of, err);
+    if (err->kind || !as_it_ran(arena, trial, err)) return false;
+    if (row->rules_of) trial->stack = stack_with_rules(arena, trial->stack, own);
     const struct import_options options = {.flash = true};
     trial->has_experts = model_graph(arena, trial->model, &options)->expert_count > 0;
     trial->stack = stack_for_model(arena, trial->stack, trial->has_experts);
@@ -113,9 +115,10 @@ void trials_ask(struct arena *arena, const struct rows *rows, enum question_deta
 {
     *trials =
         (struct trials){.items = ARENA_NEW(arena, struct trial, rows->count), .count = rows->count};
+    // That of a row and that whose rules hold.
     struct stacks stacks = {
-        .items = ARENA_NEW(arena, const struct stack *, rows->count),
-        .names = ARENA_NEW(arena, const char *, rows->count),
+        .items = ARENA_NEW(arena, const struct stack *, 2 * rows->count),
+        .names = ARENA_NEW(arena, const char *, 2 * rows->count),
     };
     for (int i = 0; i < rows->count; i++) {
         struct trial *trial = &trials->items[i];

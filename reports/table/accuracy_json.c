@@ -53,6 +53,7 @@ static void put_fits(struct json_writer *writer, const struct accuracy_fits *fit
     json_put_i64(writer, "failed_count", fits->failed_count);
     json_put_i64(writer, "failed_unfit_count", fits->failed_unfit_count);
     json_put_i64(writer, "refused_count", fits->refused_count);
+    json_put_i64(writer, "refused_unfit_count", fits->refused_unfit_count);
     json_put_i64(writer, "outdone_count", fits->outdone_count);
     json_put_i64(writer, "short_count", fits->short_count);
     json_put_i64(writer, "short_unfit_count", fits->short_unfit_count);

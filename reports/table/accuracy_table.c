@@ -139,10 +139,10 @@ static const char *reasons_text(struct arena *arena, const struct accuracy_fits 
     if (fits->short_count == 0 || fits->short_count == fits->failed_count) return "";
     return arena_print(
         arena,
-        "  of these %s the software refuses by rules of its own, %s held no more than a run that "
-        "ran; of the other %s, which memory may explain, %s are said not to fit\n",
-        units_count(arena, fits->refused_count), units_count(arena, fits->outdone_count),
-        units_count(arena, fits->short_count),
+        "  of these %s the software refuses by rules of its own (%s here as well), %s held no more "
+        "than a run that ran; of the other %s, which memory may explain, %s are said not to fit\n",
+        units_count(arena, fits->refused_count), units_count(arena, fits->refused_unfit_count),
+        units_count(arena, fits->outdone_count), units_count(arena, fits->short_count),
         units_percent(arena, (double)fits->short_unfit_count / fits->short_count));
 }
 

@@ -164,8 +164,8 @@ static void blind_rows_are_scored_by_software(void **state)
     static const char LAST[] =
         "Fits or not: of 2 runs that ran 50.0% are said to fit, of 2 that "
         "failed 50.0% are said not to\n"
-        "  of these 1 the software refuses by rules of its own, 0 held no more than a run that "
-        "ran; of the other 1, which memory may explain, 0.0% are said not to fit\n"
+        "  of these 1 the software refuses by rules of its own (1 here as well), 0 held no more "
+        "than a run that ran; of the other 1, which memory may explain, 0.0% are said not to fit\n"
         "Not asked: 1 row that trains adapters beside weights of 4 or 8 "
         "bits (QLoRA), which are not modelled\n"
         "Failed: w (tier B): because\n";

@@ -115,9 +115,14 @@ static void failures_are_counted_by_what_may_explain_them(void **state)
     assert_int_equal(fits.failed_count, 4);
     assert_int_equal(fits.failed_unfit_count, 1);
     assert_int_equal(fits.refused_count, 1);
+    assert_int_equal(fits.refused_unfit_count, 0);
     assert_int_equal(fits.outdone_count, 1);
     assert_int_equal(fits.short_count, 2);
     assert_int_equal(fits.short_unfit_count, 1);
+    items[2].answered = false;  // refused here as well
+    assert_int_equal(fits_of(&trials).refused_unfit_count, 1);
+    assert_int_equal(fits_of(&trials).failed_unfit_count, 2);
+    items[2].answered = true;
     items[5].answered = false;  // nothing can run it
     assert_int_equal(fits_of(&trials).short_unfit_count, 1);
     for (int i = 2; i < COUNT; i++)

@@ -205,6 +205,8 @@ static void a_row_is_asked_as_it_came(void **state)
     rows_as_they_came(&rows);
     assert_string_equal(rows.items[0].stack, "xla");
     assert_string_equal(rows.items[1].stack, "megatron-core");
+    assert_string_equal(rows.items[0].rules_of, "megatron-core");
+    assert_null(rows.items[1].rules_of);
 }
 
 static void adapters_and_failures_are_known(void **state)
