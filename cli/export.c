@@ -128,7 +128,7 @@ static bool judge(struct arena *arena, const struct evaluation_request *question
         .stack = question->stack,
         .workload = &question->workload,
         .parallel = &question->parallel,
-        .narrow_gradients = question->stack->gradient_bytes < request->stack->gradient_bytes,
+        .builds = stack_builds_among(arena, request->stack, question->stack->release),
     };
     request->settings = settings;
     return target_judge(arena, request->target, &asked, &request->facts, settings, refusals, err);
@@ -163,27 +163,22 @@ static bool settle(struct arena *arena, const struct arguments *arguments,
     return price(arena, question, evaluation, err);
 }
 
-// As the target's software runs this model: experts have abilities of their own.
-static const struct stack *stack_of(struct arena *arena, const struct exchange_target *target,
-                                    const struct model_config *model, struct err *err)
+// As the target's software runs this model (experts have abilities of their own), and in `built` as
+// the plan's stack is built where that is the same software: the target is told so, or refuses.
+static bool find_stacks(struct arena *arena, struct export_request *request,
+                        const struct evaluation_request *own, const struct stack **built,
+                        struct err *err)
 {
     const struct import_options options = {.flash = true};
-    const struct stack *stack = stack_load(arena, target->stack, err);
-    if (!stack) return NULL;
-    return stack_for_model(arena, stack, model_graph(arena, model, &options)->expert_count > 0);
-}
-
-// A build of the same software that keeps and reduces gradients in 16 bits is told so where the
-// target can be: nothing else of a build is.
-static const struct stack *with_gradients_of(struct arena *arena, const struct stack *stack,
-                                             const struct stack *own)
-{
-    bool is_same = strcmp(stack->name, own->name) == 0;
-    if (!is_same || own->gradient_bytes >= stack->gradient_bytes) return stack;
-    struct stack *copy = stack_copy(arena, stack);
-    copy->gradient_bytes = own->gradient_bytes;
-    copy->reduce_bytes = own->reduce_bytes;
-    return copy;
+    const struct stack *stack = stack_load(arena, request->target->stack, err);
+    if (!stack) return false;
+    bool has_experts = model_graph(arena, own->model, &options)->expert_count > 0;
+    bool is_same = strcmp(stack->name, own->stack->name) == 0;
+    const char *builds = is_same ? stack_builds_among(arena, stack, own->stack->release) : NULL;
+    const struct stack *other = builds ? stack_at_release(arena, stack, builds) : stack;
+    request->stack = stack_for_model(arena, stack, has_experts);
+    *built = stack_for_model(arena, other, has_experts);
+    return true;
 }
 
 static int run(struct arena *arena, const struct arguments *arguments, struct err *err)
@@ -199,9 +194,7 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
     if (!plan_question(arena, arguments->plan, NULL, &own, err)) return exit_status(err);
     struct evaluation_request question = own;
     request.question = &question;
-    request.stack = stack_of(arena, request.target, question.model, err);
-    if (!request.stack) return exit_status(err);
-    question.stack = with_gradients_of(arena, request.stack, own.stack);
+    if (!find_stacks(arena, &request, &own, &question.stack, err)) return exit_status(err);
     const char *why = NULL;
     if (!target_runs_on(arena, request.target, question.stack, question.cluster, &why)) {
         console_printf(stderr, "meshwright export: %s\n", why);

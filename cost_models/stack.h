@@ -275,6 +275,9 @@ void stack_write(struct json_writer *writer, const char *key, const struct stack
 const struct stack *stack_at_release(struct arena *arena, const struct stack *stack,
                                      const char *release);
 
+// Of the parts of such a name those that are builds of the stack, joined alike; NULL: none is.
+const char *stack_builds_among(struct arena *arena, const struct stack *stack, const char *release);
+
 // Whether it is taken unasked for a device of this kind ("gpu"; struct device).
 bool stack_is_for(const struct stack *stack, const char *device_kind);
 

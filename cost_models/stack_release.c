@@ -128,7 +128,27 @@ void stack_apply_experts(struct stack *stack)
     }
 }
 
-static bool go_back(struct stack *copy, const struct stack *newest, const char *name)
+// Where a number that differs comes from: in place of what the newest says of its own, or beside
+// it.
+static void note_source(struct arena *arena, struct stack *copy, const struct stack_change *change,
+                        const char *name, const char *source)
+{
+    if (field_of(change->key)->type == JSON_TYPE_BOOL) return;
+    struct provenance *list = ARENA_NEW(arena, struct provenance, copy->provenance_count + 1);
+    int count = 0;
+    for (int i = 0; i < copy->provenance_count; i++) {
+        bool is_same = strcmp(copy->provenance[i].key, change->key) == 0;
+        if (!is_same) list[count++] = copy->provenance[i];
+    }
+    list[count++] = (struct provenance){.key = change->key,
+                                        .kind = PROVENANCE_ESTIMATED,
+                                        .source = arena_print(arena, "%s: %s", name, source)};
+    copy->provenance = list;
+    copy->provenance_count = count;
+}
+
+static bool go_back(struct arena *arena, struct stack *copy, const struct stack *newest,
+                    const char *name)
 {
     if (newest->release && strcmp(newest->release, name) == 0) return true;
     int count = 0;
@@ -140,18 +160,21 @@ static bool go_back(struct stack *copy, const struct stack *newest, const char *
         const struct stack_release *at = &newest->releases[i];
         for (int k = 0; k < at->change_count; k++) {
             apply(copy, &at->changes[k]);
+            note_source(arena, copy, &at->changes[k], at->name, at->source);
         }
     }
     return true;
 }
 
-static bool add_build(struct stack *copy, const struct stack *newest, const char *name)
+static bool add_build(struct arena *arena, struct stack *copy, const struct stack *newest,
+                      const char *name)
 {
     for (int i = 0; i < newest->build_count; i++) {
         const struct stack_build *build = &newest->builds[i];
         if (strcmp(build->name, name) != 0) continue;
         for (int k = 0; k < build->change_count; k++) {
             apply(copy, &build->changes[k]);
+            note_source(arena, copy, &build->changes[k], name, build->source);
         }
         return true;
     }
@@ -168,10 +191,25 @@ const struct stack *stack_at_release(struct arena *arena, const struct stack *st
     for (const char *at = release;;) {
         size_t length = strcspn(at, "+");
         const char *name = arena_print(arena, "%.*s", (int)length, at);
-        bool is_known =
-            (at == release && go_back(copy, stack, name)) || add_build(copy, stack, name);
+        bool is_known = (at == release && go_back(arena, copy, stack, name)) ||
+                        add_build(arena, copy, stack, name);
         if (!is_known) return NULL;
         if (!at[length]) return copy;
         at += length + 1;
     }
+}
+
+const char *stack_builds_among(struct arena *arena, const struct stack *stack, const char *release)
+{
+    const char *builds = NULL;
+    for (const char *at = release; at && *at; at += *at == '+') {
+        size_t length = strcspn(at, "+");
+        for (int i = 0; i < stack->build_count; i++) {
+            const char *name = stack->builds[i].name;
+            if (strlen(name) != length || strncmp(name, at, length) != 0) continue;
+            builds = builds ? arena_print(arena, "%s+%s", builds, name) : name;
+        }
+        at += length;
+    }
+    return builds;
 }

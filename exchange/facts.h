@@ -42,7 +42,7 @@ struct facts_request {
     const struct stack *stack;  // of the plan: the passes that it has by itself are not told
     const struct workload *workload;
     const struct parallel *parallel;
-    bool narrow_gradients;  // kept and reduced in 16 bits, which the stack does not by itself
+    const char *builds;  // how the stack is to be built, "eager+standard-ep"; NULL: as it is
 };
 // The facts of a plan. NULL and a set `err` where its stages or its model cannot be told: a family
 // that exchange/model_facts.c does not know is ERR_INPUT.

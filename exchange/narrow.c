@@ -31,7 +31,7 @@ static bool judge_alone(struct arena *arena, const struct exchange_target *targe
                         struct refusals *refusals)
 {
     const struct facts_request asked = {request->model, request->stack, &request->workload,
-                                        parallel, false};
+                                        parallel, NULL};
     const struct facts *facts;
     struct settings settings;
     struct err unread = {0};

@@ -141,7 +141,7 @@ static bool filter(struct arena *arena, const struct exchange_target *target,
     int kept = 0;
     for (int i = 0; i < result->best_count; i++) {
         const struct facts_request asked = {search->model, search->stack, &search->workload,
-                                            &result->best[i].parallel, false};
+                                            &result->best[i].parallel, NULL};
         const struct facts *facts;
         struct settings settings;
         if (!target_judge(arena, target, &asked, &facts, &settings, refusals, err)) return false;
@@ -160,7 +160,7 @@ static bool is_closest_beyond(struct arena *arena, const struct exchange_target 
                               const struct search_result *result, struct refusals *refusals)
 {
     const struct facts_request asked = {search->model, search->stack, &search->workload,
-                                        &result->closest.parallel, false};
+                                        &result->closest.parallel, NULL};
     const struct facts *facts;
     struct settings settings;
     struct err unread = {0};
@@ -222,7 +222,7 @@ static bool can_run_closest(struct arena *arena, const struct nearest_request *r
                             const struct candidate *closest)
 {
     const struct facts_request asked = {request->search.model, request->search.stack,
-                                        &request->search.workload, &closest->parallel, false};
+                                        &request->search.workload, &closest->parallel, NULL};
     const struct facts *facts;
     struct settings settings;
     struct refusals refusals;
@@ -257,7 +257,7 @@ bool nearest_find(struct arena *arena, const struct nearest_request *request,
     struct pins pins = request->search.pins;
     if (request->near) {
         const struct facts_request asked = {request->search.model, request->search.stack,
-                                            &request->search.workload, request->near, false};
+                                            &request->search.workload, request->near, NULL};
         const struct facts *facts;
         struct settings settings;
         struct refusals refusals;

@@ -153,6 +153,17 @@ static void cover_sequence(struct facts *facts, int64_t seq_len)
         facts_put(facts, "model.positions", number(facts->arena, seq_len));
 }
 
+// "build.NAME" "NAME" of each: what a stack may be built otherwise is a fact of its own.
+static void put_builds(struct facts *facts, const char *builds)
+{
+    for (const char *at = builds; at && *at; at += *at == '+') {
+        int length = (int)strcspn(at, "+");
+        const char *name = arena_print(facts->arena, "%.*s", length, at);
+        facts_put(facts, arena_print(facts->arena, "build.%s", name), name);
+        at += length;
+    }
+}
+
 struct facts *facts_make(struct arena *arena, const struct facts_request *request, struct err *err)
 {
     const struct parallel *parallel = request->parallel;
@@ -194,7 +205,7 @@ struct facts *facts_make(struct arena *arena, const struct facts_request *reques
         facts_put(facts, "passes", pass_text(arena, parallel->passes));
     put_order(facts, parallel);
     facts_put(facts, "layouts", number(arena, parallel->layout_count));
-    facts_put(facts, "gradients", request->narrow_gradients ? "16" : "32");
+    put_builds(facts, request->builds);
     put_workload(facts, request->workload);
     if (!model_facts_put(facts, request->model, graph, err)) return NULL;
     cover_sequence(facts, request->workload->seq_len);

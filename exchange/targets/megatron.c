@@ -91,8 +91,8 @@ static const struct exchange_row ROWS[] = {
               "overlap.cp=on"),
     {"overlap.ep", "on", "--overlap-moe-expert-parallel-comm",
      "exchanges of experts beside compute", NULL},
-    {"gradients", "16", "--grad-reduce-in-bf16", "gradients are kept and reduced in 16 bits",
-     &WRITTEN_FORM},
+    {"build.bf16-gradients", "bf16-gradients", "--grad-reduce-in-bf16",
+     "gradients are kept and reduced in 16 bits", &WRITTEN_FORM},
     {"bucket_bytes", NULL, "--ddp-bucket-size={}", "elements of 4 bytes", &BUCKET_FORM},
     {"precision", "fp8",
      "--fp8-format=hybrid;--fp8-recipe=tensorwise|delayed|mxfp8|blockwise;--bf16",
@@ -108,9 +108,8 @@ static const struct exchange_row ROWS[] = {
     {"capacity", "0", "", NULL, &WRITTEN_FORM},
     {"capacity", NULL, "--moe-expert-capacity-factor={}", "later tokens are dropped", NULL},
     {"order", "tp,cp,pp,dp", "--use-tp-pp-dp-mapping", "stages nearer than copies", NULL},
-    BY_ITSELF(
-        "overlap.ep=off gradients=32 bucket_bytes=0 precision=fp32 optimizer=adamw capacity=0 "
-        "order=tp,cp,dp,pp"),
+    BY_ITSELF("overlap.ep=off bucket_bytes=0 precision=fp32 optimizer=adamw capacity=0 "
+              "order=tp,cp,dp,pp"),
     {"+", NULL, "--tokenizer-type=NullTokenizer", "what a plan does not say: yours to change",
      NULL},
     {"+", NULL, "--mock-data;--train-iters=100;--lr=3e-4;--lr-decay-style=constant", NULL, NULL},

@@ -46,9 +46,8 @@ static const struct exchange_row ROWS[] = {
 #include "exchange/targets/bridge_rows.inc"
     {"precision", "bf16", "trainer.plugins.precision=bf16-mixed", "precision", NULL},
     {"precision", "fp16", "trainer.plugins.precision=16-mixed", "precision", NULL},
-    {"gradients", "16", "trainer.plugins.grad_reduce_in_fp32=false",
+    {"build.bf16-gradients", "bf16-gradients", "trainer.plugins.grad_reduce_in_fp32=false",
      "gradients are kept and reduced in 16 bits", &WRITTEN_FORM},
-    BY_ITSELF("gradients=32"),
     RECIPE_ROWS,
     {"zero", "1", "optim=distributed_fused_adam_with_cosine_annealing({}", NULL, &READ_FORM},
     {"optimizer", "adamw", "optim=distributed_fused_adam_with_cosine_annealing({}", NULL,

@@ -27,6 +27,29 @@ static const char *copied(struct arena *arena, const struct facts *facts, const 
 }
 static const struct exchange_form COPIED_FORM = {copied, form_never};
 
+// Tokens go once to each rank, or, as that program does untold, once for each of their experts.
+static const char *by_deepep(struct arena *arena, const struct facts *facts, const char *value)
+{
+    (void)arena;
+    return facts_is_neutral(facts, "build.standard-ep") ? value : NULL;
+}
+static const struct exchange_form DEEPEP_FORM = {by_deepep, form_itself};
+
+static const char *compiled(struct arena *arena, const struct facts *facts, const char *value)
+{
+    (void)arena;
+    return facts_is_neutral(facts, "build.eager") ? value : NULL;
+}
+// Exchanges beside products are made by its compiler.
+static const struct exchange_form COMPILED_FORM = {compiled, form_itself};
+
+static const char *all_compiled(struct arena *arena, const struct facts *facts, const char *value)
+{
+    return facts_is_neutral(facts, "build.eager-loss") ? compiled(arena, facts, value) : NULL;
+}
+static const struct exchange_form ALL_COMPILED_FORM = {all_compiled, form_never};
+static const struct exchange_form AS_BUILT_FORM = {form_itself, form_never};
+
 static const char *by_stages(struct arena *arena, const struct facts *facts, const char *text)
 {
     (void)arena;
@@ -157,7 +180,12 @@ static const struct exchange_row ROWS[] = {
     {"+dp", NULL, "parallelism.data_parallel_shard_degree={}", NULL, &SHARDS_FORM},
     {"ep", NULL,
      "parallelism.expert_parallel_degree={};parallelism.expert_parallel_comm_backend=deepep",
-     "experts spread over so many ranks, a token sent once to each", NULL},
+     "experts spread over so many ranks, a token sent once to each", &DEEPEP_FORM},
+    {"ep", NULL,
+     "parallelism.expert_parallel_degree={};parallelism.expert_parallel_comm_backend=standard",
+     "experts spread over so many ranks, a token sent once for each of its experts",
+     &AS_BUILT_FORM},
+    {"build.standard-ep", "standard-ep", "", NULL, &WRITTEN_FORM},
     {"ep", NULL, "parallelism.expert_parallel_degree={}", NULL, &READ_FORM},
     {"etp", "1", "parallelism.expert_tensor_parallel_degree=1", NULL, NULL},
     BY_ITSELF("tp=1 cp=1 cp_kind=allgather pp=1 ep=1 etp=1 sp=on"),
@@ -193,10 +221,14 @@ static const struct exchange_row ROWS[] = {
     {"offload.optimizer", "none", "training.enable_cpu_offload=false", NULL, &READ_FORM},
     BY_ITSELF("offload.optimizer=none offload.activations=none offload.parameters=none "
               "offload.gradients=none overlap.grad-reduce=on overlap.param-gather=on"),
-    {"overlap.tp", "on", "parallelism.enable_async_tensor_parallel=true;compile.enable=true",
-     "gathers and scatters of tp beside GEMMs", NULL},
+    {"overlap.tp", "on", "parallelism.enable_async_tensor_parallel=true",
+     "gathers and scatters of tp beside GEMMs", &COMPILED_FORM},
     {"overlap.tp", "off", "parallelism.enable_async_tensor_parallel=false", NULL, NULL},
     BY_ITSELF("overlap.tp=off overlap.cp=on overlap.ep=off overlap.pp=off"),
+    {"build.eager", "eager", "compile.enable=false", "operators one by one", &AS_BUILT_FORM},
+    {"build.eager-loss", "eager-loss", "compile.enable=true;compile.components=[\"model\"]",
+     "layers are compiled, the loss is not", &AS_BUILT_FORM},
+    {"+", NULL, "compile.enable=true", "layers and loss are compiled", &ALL_COMPILED_FORM},
     {"precision", "fp8", "model.converters=[\"float8\"];training.mixed_precision_param=bfloat16",
      "GEMMs in fp8, the rest in bf16", NULL},
     {"precision", "fp8", "model.converters=[\"float8\"]", NULL, &READ_FORM},

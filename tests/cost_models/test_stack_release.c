@@ -1,4 +1,6 @@
 #include "cost_models/stack.h"
+
+#include "core/json_write.h"
 #include "tests/support/test.h"
 
 static const struct stack *load(struct arena *arena, const char *name)
@@ -48,6 +50,56 @@ static void a_release_may_be_one_of_several_builds(void **state)
     const char *named = arena_print(*state, "mcore@%s+fp8-head", newest->release);
     assert_true(load(*state, named)->narrow_head && load(*state, named)->gradient_bytes == 4);
     assert_true(load(*state, "megatron-core@26.04.01")->gradient_bytes == 4);
+}
+
+// A plan holds its stack whole, and is refused where a number has no source.
+static void every_build_can_be_written_and_read(void **state)
+{
+    static const char *const STACKS[] = {"fsdp", "fsdp2", "megatron-core"};
+    int builds = 0;
+    for (size_t i = 0; i < sizeof STACKS / sizeof *STACKS; i++) {
+        const struct stack *newest = load(*state, STACKS[i]);
+        for (int b = 0; b < newest->build_count; b++, builds++) {
+            const char *name = newest->builds[b].name;
+            const struct stack *built = stack_at_release(*state, newest, name);
+            struct json_writer writer = {.arena = *state};
+            json_open(&writer, NULL, '{');
+            stack_write(&writer, "stack", built);
+            json_close(&writer, '}');
+            struct json_document document;
+            struct err err = {0};
+            assert_true(
+                json_parse(*state, name, writer.text, strlen(writer.text), &document, &err));
+            struct json root = json_root(&document), object = json_get(&root, "stack", &err);
+            const struct stack *read = stack_read(*state, &object, &err);
+            assert_string_equal(err.text, "");
+            assert_true(read->gradient_bytes == built->gradient_bytes);
+            assert_true(read->loss_forward_bytes == built->loss_forward_bytes);
+            assert_string_equal(stack_builds_among(*state, newest, read->release), name);
+        }
+    }
+    assert_int_equal(builds, 10);
+    const struct stack *core = load(*state, "megatron-core");
+    assert_string_equal(stack_builds_among(*state, core, "26.04+fp8-head+bf16-gradients"),
+                        "fp8-head+bf16-gradients");
+    assert_null(stack_builds_among(*state, core, "26.04"));
+    assert_null(stack_builds_among(*state, core, NULL));
+}
+
+static void a_number_of_a_build_has_the_source_of_the_build(void **state)
+{
+    const struct stack *newest = load(*state, "fsdp2"), *eager = load(*state, "fsdp2@eager");
+    const char *source = NULL;
+    int found = 0;
+    for (int i = 0; i < eager->provenance_count; i++) {
+        if (strcmp(eager->provenance[i].key, "element_wise_scale") != 0) continue;
+        source = eager->provenance[i].source;
+        found++;
+    }
+    assert_int_equal(found, 1);
+    assert_memory_equal(source, "eager: torchtitan's performance page", 36);
+    // Of what the newest has no number of there is an entry more.
+    assert_true(eager->provenance_count > newest->provenance_count);
 }
 
 static void a_release_stands_before_its_builds_and_each_is_known(void **state)
@@ -170,6 +222,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_release_has_what_newer_ones_have_but_for_what_it_says),
         cmocka_unit_test(a_release_may_be_one_of_several_builds),
+        cmocka_unit_test(every_build_can_be_written_and_read),
+        cmocka_unit_test(a_number_of_a_build_has_the_source_of_the_build),
         cmocka_unit_test(a_release_stands_before_its_builds_and_each_is_known),
         cmocka_unit_test(the_newest_release_may_be_named),
         cmocka_unit_test(unknown_releases_are_refused_with_those_that_are_there),
