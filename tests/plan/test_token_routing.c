@@ -79,6 +79,28 @@ static void workloads_are_hot_where_they_say(void **state)
     assert_true(counts[0] < 64);
 }
 
+// Rows that the benchmark's own generator drew: routing_for_step of its benchmark.py (2026-09-18),
+// run with PyTorch 2.15 for 8 experts, 2 a token, 128 tokens, seed 1234.
+static void rows_are_those_of_the_benchmark(void **state)
+{
+    static const struct {
+        int workload, step;
+        int64_t rows[EXPERTS];
+    } DRAWN[] = {
+        {1, 0, {103, 106, 8, 8, 9, 7, 5, 10}},    {2, 0, {102, 103, 11, 7, 8, 9, 8, 8}},
+        {3, 0, {47, 8, 61, 11, 51, 9, 61, 8}},    {4, 0, {28, 25, 29, 34, 33, 32, 41, 34}},
+        {5, 0, {0, 0, 0, 0, 66, 55, 66, 69}},     {6, 0, {106, 104, 6, 6, 12, 9, 8, 5}},
+        {7, 0, {27, 33, 39, 28, 35, 27, 33, 34}}, {6, 3, {8, 12, 102, 106, 11, 7, 6, 4}},
+        {7, 3, {80, 77, 11, 17, 17, 17, 18, 19}},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof DRAWN / sizeof *DRAWN; i++) {
+        int64_t counts[EXPERTS];
+        rows_of(DRAWN[i].workload, DRAWN[i].step, counts);
+        assert_memory_equal(counts, DRAWN[i].rows, sizeof counts);
+    }
+}
+
 static struct token_routing routing_of(struct arena *arena, const char *text)
 {
     struct err err = {0};
@@ -178,6 +200,7 @@ int main(void)
         cmocka_unit_test(the_twister_draws_as_published),
         cmocka_unit_test(every_workload_sends_each_token_to_as_many_experts),
         cmocka_unit_test(workloads_are_hot_where_they_say),
+        cmocka_unit_test(rows_are_those_of_the_benchmark),
         cmocka_unit_test(a_file_says_the_share_of_each_expert),
         cmocka_unit_test(wrong_routings_are_refused),
         cmocka_unit_test(draws_keep_the_rows_and_follow_the_shares),
