@@ -95,7 +95,7 @@ static bool grid_works(const struct question *question, int64_t tp)
     struct parallel parallel = *question->parallel;
     parallel.degree[AXIS_TP] = (int)tp;
     int64_t heads = grid_of(&parallel).y;
-    return heads > 0 && graph->head_count % heads == 0 && shares_kv_heads(graph, heads) &&
+    return graph->head_count % heads == 0 && shares_kv_heads(graph, heads) &&
            graph->hidden % grid_hidden_parts(&parallel) == 0;
 }
 
@@ -314,11 +314,6 @@ static bool refuse_grid(const struct question *question, struct err *err)
     int tp = degree(question, AXIS_TP);
     nearest(text, question, tp_works, tp, graph->head_count * graph->head_count);
     const char *kind = tp_kind_name(parallel->tp_kind);
-    if (grid.y == 0)
-        return err_set(
-            err, ERR_USAGE,
-            "--tp %d: --tp-kind %s needs d times the square of q, d no larger than q; %s", tp, kind,
-            text);
     return err_set(err, ERR_USAGE,
                    "--tp %d: a %s grid of %d x %d x %d (tx, ty, tz) cannot split hidden %lld, %lld "
                    "heads and %lld kv heads; %s",

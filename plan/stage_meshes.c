@@ -100,15 +100,8 @@ static bool check_tps(const struct parallel *parallel, struct err *err)
                        count, stages);
     for (int s = 0; s < count; s++) {
         int own = parallel->stage_tp[s];
-        struct parallel seen = *parallel;
-        seen.degree[AXIS_TP] = own;
         if (own > most) most = own;
-        bool divides = own >= 1 && own <= tp && tp % own == 0;
-        if (divides && grid_of(&seen).y == 0)
-            return err_set(err, ERR_USAGE,
-                           "--stage-tp: --tp-kind %s has no grid of %d ranks for stage %d",
-                           tp_kind_name(parallel->tp_kind), own, s);
-        if (divides) continue;
+        if (own >= 1 && own <= tp && tp % own == 0) continue;
         return err_set(err, ERR_USAGE, "--stage-tp: %d for stage %d does not divide --tp %d", own,
                        s, tp);
     }

@@ -28,14 +28,17 @@ static int root_of(int size, int exponent)
     return root;
 }
 
+// Squares, as published; where the size has none, rectangles.
 static struct tp_grid deep_grid(int size)
 {
-    struct tp_grid grid = {0, 0, 0};
+    struct tp_grid square = {0, 0, 0}, grid = {0, 0, 0};
     for (int depth = 1; power(depth, 3) <= size; depth++) {
         int side = size % depth == 0 ? root_of(size / depth, 2) : 0;
-        if (side * side * depth == size) grid = (struct tp_grid){side, side, depth};
+        if (side < depth) continue;
+        grid = (struct tp_grid){side, size / depth / side, depth};
+        if (grid.x == grid.y) square = grid;
     }
-    return grid;
+    return square.z > 0 ? square : grid;
 }
 
 struct tp_grid grid_of(const struct parallel *parallel)

@@ -23,7 +23,7 @@ struct tp_grid {
 };
 
 // As near to a square or a cube as the degree allows, y no smaller than x. In 2.5D z * q * q with
-// the largest z up to q (Wang et al., section 3); all 0 where there is none.
+// the largest z up to q (Wang et al., section 3), where there is none z * x * y with z up to x.
 struct tp_grid grid_of(const struct parallel *parallel);
 
 const char *grid_name(enum grid_axis grid);  // "tx"

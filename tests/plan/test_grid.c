@@ -36,7 +36,11 @@ static void grids_are_as_near_to_squares_and_cubes_as_they_can_be(void **state)
     check(grid(TP_2D, 8), 2, 4, 1);
     check(grid(TP_2_5D, 8), 2, 2, 2);
     check(grid(TP_2_5D, 64), 4, 4, 4);
-    check(grid(TP_2_5D, 6), 0, 0, 0);
+    check(grid(TP_2_5D, 6), 2, 3, 1);
+    check(grid(TP_2_5D, 12), 2, 3, 2);
+    check(grid(TP_2_5D, 32), 4, 4, 2);
+    check(grid(TP_2_5D, 48), 4, 4, 3);
+    check(grid(TP_2_5D, 60), 4, 5, 3);
     check(grid(TP_2D_SUMMA, 8), 2, 4, 1);
     check(grid(TP_2_5D_SUMMA, 64), 4, 4, 4);
     check(grid(TP_3D, 8), 2, 2, 2);

@@ -257,8 +257,6 @@ static void meshes_that_do_not_nest_are_refused(void **state)
     static const int HALF[] = {4, 2};
     struct err err = {0};
     struct plan_case plan = base(*state, "llama-3-8b");
-    plan.parallel.tp_kind = TP_2_5D;
-    check_error(plan, 2, HALF, "--stage-tp: --tp-kind 2.5d has no grid of 2 ranks for stage 1");
     plan.parallel.tp_kind = TP_2D;
     plan.parallel.degree[AXIS_TP] = 8;
     plan.parallel.degree[AXIS_DP] = 1;
