@@ -390,6 +390,21 @@ static bool hand_on(struct box_exchange *x, const struct block_program *block)
                                         RELAY_CHANNEL, x->to, x->after.elements));
 }
 
+// What came is added to the part of a rank, or to a gradient, which may have to be begun: that of
+// the state has reals.
+static bool add_part(struct box_exchange *x)
+{
+    struct engine *engine = x->engine;
+    const struct script_operand *to = &x->of->outputs[0];
+    bool adds = x->instr->input_count == 2 || to->adds;
+    if (to->place != PLACE_GRADIENT)
+        return put_numbers(engine, x->task, x->element, adds, x->to, x->from, x->after.elements);
+    const char *fault = NULL;
+    const char *wide = widened(engine, x->task, x->from, x->after.elements, &fault);
+    return engine_ok(engine, x->task, fault) &&
+           put_numbers(engine, x->task, ELEMENT_FP32, adds, x->to, wide, x->after.elements);
+}
+
 bool exchange_run(struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
@@ -416,8 +431,7 @@ bool exchange_run(struct engine *engine, int task)
     x.to = engine_address(engine, of, &of->outputs[0]);
     x.element = engine_element(engine, of, &of->inputs[0]);
     x.element_bytes = engine_element_bytes(engine, x.element);
-    if (instr->relay && instr->collective == COLLECTIVE_SLICE)
-        return put_numbers(engine, task, x.element, true, x.to, x.from, x.after.elements);
+    if (instr->relay && instr->collective == COLLECTIVE_SLICE) return add_part(&x);
     if (instr->relay) return hand_on(&x, block);
     if (x.rows && !experts_fit(engine, task, &of->outputs[0])) return false;
     if (instr->collective != COLLECTIVE_SLICE) measure_bytes(engine, task, payload(&x));
@@ -449,8 +463,9 @@ int64_t exchange_staging(const struct engine *engine, int task)
     const struct script_task *of = &engine->script->tasks[task];
     const struct block_program *block = engine_block(engine, of);
     const struct instr *instr = &block->instrs[of->instr];
+    bool is_put = of->output_count > 0 && of->outputs[0].place == PLACE_GRADIENT;
     if (instr->collective == COLLECTIVE_NONE || instr->collective == COLLECTIVE_FETCH ||
-        instr->relay)
+        (instr->relay && !is_put))
         return 0;
     if (is_flat(block, instr)) {
         int64_t most = 0;
@@ -460,8 +475,9 @@ int64_t exchange_staging(const struct engine *engine, int task)
         }
         return most * engine->real_bytes;
     }
-    if (instr->collective == COLLECTIVE_SLICE || instr->collective == COLLECTIVE_ALL_REDUCE)
-        return 0;
+    bool is_here =
+        instr->collective == COLLECTIVE_SLICE || instr->collective == COLLECTIVE_ALL_REDUCE;
+    if (is_here && !(instr->relay && is_put)) return 0;
     if (experts_are_ragged(engine, task)) {
         int64_t before = of->inputs[0].bytes, after = of->outputs[0].bytes;
         return (before > after ? before : after) * engine->widen;
@@ -469,7 +485,7 @@ int64_t exchange_staging(const struct engine *engine, int task)
     struct held before = held_of_buffer(engine->program, block, instr->inputs[0], engine->rank);
     struct held after = held_of_buffer(engine->program, block, instr->outputs[0], engine->rank);
     int64_t most = before.elements > after.elements ? before.elements : after.elements;
-    if (of->outputs[0].place == PLACE_GRADIENT) return most * engine->real_bytes;
+    if (is_put) return most * engine->real_bytes;
     enum element element = engine_element(engine, of, &of->inputs[0]);
     return most * engine_element_bytes(engine, element);
 }

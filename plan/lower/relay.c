@@ -228,8 +228,10 @@ static void find_all(struct lowering *low, struct relay *relays, int *relay_of)
 static void claim_pair(const struct relay_pair *pair, int mark, int *relay_of)
 {
     relay_of[pair->place] = mark;
-    if (pair->scatter >= 0) relay_of[pair->scatter] = mark;
-    if (pair->sum >= 0) relay_of[pair->sum] = mark;
+    for (int s = 0; s < pair->sum_count; s++) {
+        relay_of[pair->sums[s].scatter] = mark;
+        if (pair->sums[s].sum >= 0) relay_of[pair->sums[s].sum] = mark;
+    }
     for (int g = 0; g < pair->gather_count; g++)
         relay_of[pair->gathers[g]] = mark;
     for (int w = 0; w < pair->work_count; w++)

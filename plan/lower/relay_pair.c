@@ -13,13 +13,22 @@ static bool has(const int *list, int count, int index)
     return false;
 }
 
+// Of a matrix's gradient, which begins with what its product is summed over.
+static bool is_gradient(const struct tensor *tensor)
+{
+    return tensor && tensor->role == TENSOR_PARAMETER_GRADIENT && tensor->rank > 1 &&
+           tensor_find_dim(tensor, DIM_EXPERT) < 0;
+}
+
 // A gather or a scatter of columns of the tokens, or of a matrix, all of which goes round.
 static bool may_be(const struct lowering *low, const struct instr *change, int split,
                    const struct relay_pair *pair)
 {
     const struct tensor *tensor = relay_tensor(low, split);
+    bool is_put = change->collective == COLLECTIVE_REDUCE_SCATTER && is_gradient(tensor);
     if (change->parameter || change->inner || change->streamed || change->parent != AXIS_TP ||
-        !relay_has_columns(tensor, change) || relay_axes_of(low, change) != change->axes)
+        !(is_put || relay_has_columns(tensor, change)) ||
+        relay_axes_of(low, change) != change->axes)
         return false;
     if (!relay_is_even(low, tensor, change->dim, &low->program->buffers[split].layout))
         return false;
@@ -68,22 +77,30 @@ static bool take_gather(const struct lowering *low, int index, const int *is_tak
     return true;
 }
 
+// Where the state keeps a gradient all that comes is added; what else is external stays whole.
+static bool may_be_put(const struct lowering *low, const struct instr *scatter)
+{
+    const struct buffer *to = &low->program->buffers[scatter->outputs[0]];
+    return !to->external || is_gradient(relay_tensor(low, scatter->outputs[0]));
+}
+
 // Takes what scatters the result of a product, or the sum that it is a term of, with all terms.
 static bool take_scatter(const struct lowering *low, int index, struct relay_pair *pair)
 {
     const struct block_program *program = low->program;
     const struct instr *scatter = &program->instrs[index];
-    if (pair->scatter == index) return true;
-    if (pair->scatter >= 0 || scatter->combine != LAYOUT_SUM ||
-        !may_be(low, scatter, scatter->outputs[0], pair) ||
-        program->buffers[scatter->outputs[0]].external)
+    for (int s = 0; s < pair->sum_count; s++)
+        if (pair->sums[s].scatter == index) return true;
+    if (scatter->combine != LAYOUT_SUM || !may_be(low, scatter, scatter->outputs[0], pair) ||
+        !may_be_put(low, scatter))
         return false;
     int maker = relay_only_maker(program, scatter->inputs[0], index);
     if (maker < 0) return false;
-    pair->scatter = index;
+    struct relay_sum *of = &pair->sums[pair->sum_count++];
+    *of = (struct relay_sum){index, -1};
     const struct instr *sum = &program->instrs[maker];
     if (sum->kind != OP_ADD || sum->collective) return true;
-    pair->sum = maker;
+    of->sum = maker;
     for (int k = 0; k < sum->input_count; k++) {
         int term = relay_only_maker(program, sum->inputs[k], maker);
         if (term < 0 || !relay_is_product(low, scatter, &program->instrs[term])) return false;
@@ -137,23 +154,36 @@ static int gather_at(const struct instr *instrs, const struct relay_pair *pair, 
     return -1;
 }
 
+// The sum that a product makes, or is a term of; -1: it is gathered on both sides.
+static int sum_at(const struct instr *instrs, const struct relay_pair *pair, int work)
+{
+    int made = instrs[work].outputs[0];
+    for (int s = 0; s < pair->sum_count; s++) {
+        const struct relay_sum *of = &pair->sums[s];
+        const struct instr *reader = &instrs[of->sum >= 0 ? of->sum : of->scatter];
+        if (relay_reads(reader, made)) return s;
+    }
+    return -1;
+}
+
 // Each product has two exchanges of two axes that have nothing in common, of its two operands or of
-// one and its result.
+// one and its result; all have the same.
 static bool is_right(const struct lowering *low, struct relay_pair *pair)
 {
     const struct instr *instrs = low->program->instrs;
     for (int w = 0; w < pair->work_count; w++) {
         const struct instr *work = &instrs[pair->works[w]];
         unsigned axes[2];
-        int count = 0;
+        int count = 0, sum = sum_at(instrs, pair, pair->works[w]);
         for (int k = 0; k < 2; k++) {
             int gather = gather_at(instrs, pair, work->inputs[k]);
             if (gather >= 0) axes[count++] = instrs[pair->gathers[gather]].axes;
         }
         bool is_summed = relay_input_with(low, work, pair->dim) < 0;
-        if (count == 0 || (count == 2) != (pair->scatter < 0) || (count == 2) != is_summed)
+        if (count == 0 || (count == 2) != (sum < 0) || (count == 2) != is_summed ||
+            (sum < 0) != (pair->sum_count == 0))
             return false;
-        if (count == 1) axes[1] = instrs[pair->scatter].axes;
+        if (count == 1) axes[1] = instrs[pair->sums[sum].scatter].axes;
         if (w == 0) memcpy(pair->axes, axes, sizeof axes);
         bool is_same = (axes[0] == pair->axes[0] && axes[1] == pair->axes[1]) ||
                        (axes[0] == pair->axes[1] && axes[1] == pair->axes[0]);
@@ -167,13 +197,53 @@ static int compare(const void *a, const void *b)
     return *(const int *)a - *(const int *)b;
 }
 
+// Whether nothing writes what an instruction reads, or has to do with what it makes, from `to` on.
+static bool may_come_early(const struct lowering *low, const struct relay_pair *pair, int work,
+                           int to)
+{
+    const struct instr *instrs = low->program->instrs, *instr = &instrs[work];
+    for (int i = to; i < work; i++) {
+        if (relay_reads(&instrs[i], instr->outputs[0]) ||
+            relay_writes(&instrs[i], instr->outputs[0]))
+            return false;
+        for (int k = 0; k < instr->input_count; k++) {
+            int g = gather_at(instrs, pair, instr->inputs[k]);
+            int read = g < 0 ? instr->inputs[k] : instrs[pair->gathers[g]].inputs[0];
+            if (relay_writes(&instrs[i], read)) return false;
+        }
+    }
+    return true;
+}
+
+// Where all can stand together: with the last scatter, or, of products whose results others read
+// in between (a bias of q in front of the product of k), with the first of them.
+static bool find_place(const struct lowering *low, struct relay_pair *pair)
+{
+    const struct instr *instrs = low->program->instrs;
+    bool may_wait = true, may_hurry = pair->sum_count == 0;
+    pair->place = pair->works[pair->work_count - 1];
+    for (int s = 0; s < pair->sum_count; s++)
+        if (pair->sums[s].scatter > pair->place) pair->place = pair->sums[s].scatter;
+    for (int s = 0; s < pair->sum_count; s++)
+        may_wait &= relay_may_move(low, pair->sums[s].scatter, pair->place, -1);
+    for (int w = 0; w < pair->work_count; w++) {
+        int of = sum_at(instrs, pair, pair->works[w]), reader = -1;
+        if (of >= 0) reader = pair->sums[of].sum >= 0 ? pair->sums[of].sum : pair->sums[of].scatter;
+        may_wait &= relay_may_move(low, pair->works[w], pair->place, reader);
+        may_hurry = may_hurry && may_come_early(low, pair, pair->works[w], pair->works[0]);
+    }
+    if (!may_wait) pair->place = pair->works[0];
+    return may_wait || may_hurry;
+}
+
 bool relay_pair_find(const struct lowering *low, int work, const int *is_taken,
                      struct relay_pair *pair)
 {
     const struct block_program *program = low->program;
-    *pair = (struct relay_pair){.scatter = -1, .sum = -1};
+    *pair = (struct relay_pair){0};
     pair->gathers = ARENA_NEW(low->arena, int, program->instr_count);
     pair->works = ARENA_NEW(low->arena, int, program->instr_count);
+    pair->sums = ARENA_NEW(low->arena, struct relay_sum, program->instr_count);
     pair->works[pair->work_count++] = work;
     for (int w = 0; w < pair->work_count; w++) {
         const struct instr *instr = &program->instrs[pair->works[w]];
@@ -183,11 +253,7 @@ bool relay_pair_find(const struct lowering *low, int work, const int *is_taken,
     }
     if (pair->members < 3 || !is_right(low, pair)) return false;
     qsort(pair->works, (size_t)pair->work_count, sizeof *pair->works, compare);
-    pair->place = pair->scatter >= 0 ? pair->scatter : pair->works[pair->work_count - 1];
-    int reader = pair->sum >= 0 ? pair->sum : pair->scatter;
-    for (int w = 0; w < pair->work_count; w++)
-        if (!relay_may_move(low, pair->works[w], pair->place, reader)) return false;
-    return true;
+    return find_place(low, pair);
 }
 
 // A part that a rank holds in a turn; `axes` are those that it is split over.
@@ -239,59 +305,68 @@ static void multiply(struct lowering *low, const struct instr *before,
     }
 }
 
-// Products of a turn and their sum: one part, to be handed over.
-static int make(struct lowering *low, const struct instr *before, const struct relay_pair *pair,
-                int turn, const int *parts, int number)
+// Products of a turn, and of each sum one part, to be handed over.
+static void make(struct lowering *low, const struct instr *before, const struct relay_pair *pair,
+                 int turn, const int *parts, int *sums, int number)
 {
-    const struct instr *scatter = &before[pair->scatter];
-    const struct layout layout = low->program->buffers[scatter->outputs[0]].layout;
     int *made = ARENA_NEW(low->arena, int, pair->work_count);
     for (int w = 0; w < pair->work_count; w++) {
+        int s = sum_at(before, pair, pair->works[w]);
+        const struct instr *scatter = &before[pair->sums[s].scatter];
+        const struct layout layout = low->program->buffers[scatter->outputs[0]].layout;
         int tensor = low->program->buffers[before[pair->works[w]].outputs[0]].tensor;
-        made[w] = turn_part(low, pair, tensor, &layout, scatter->axes, turn);
+        sums[s] = made[w] = turn_part(low, pair, tensor, &layout, scatter->axes, turn);
     }
     multiply(low, before, pair, parts, made, number);
-    if (pair->sum < 0) return made[0];
-    struct instr sum = before[pair->sum];
-    for (int w = 0; w < pair->work_count; w++)
-        for (int k = 0; k < sum.input_count; k++)
-            if (sum.inputs[k] == before[pair->works[w]].outputs[0]) sum.inputs[k] = made[w];
-    int tensor = low->program->buffers[sum.outputs[0]].tensor;
-    int all = turn_part(low, pair, tensor, &layout, scatter->axes, turn);
-    relay_put_sum(low, &sum, all, pair->members, number);
-    return all;
+    for (int s = 0; s < pair->sum_count; s++) {
+        if (pair->sums[s].sum < 0) continue;
+        struct instr sum = before[pair->sums[s].sum];
+        const struct instr *scatter = &before[pair->sums[s].scatter];
+        for (int w = 0; w < pair->work_count; w++)
+            for (int k = 0; k < sum.input_count; k++)
+                if (sum.inputs[k] == before[pair->works[w]].outputs[0]) sum.inputs[k] = made[w];
+        int tensor = low->program->buffers[sum.outputs[0]].tensor;
+        const struct layout layout = low->program->buffers[scatter->outputs[0]].layout;
+        sums[s] = turn_part(low, pair, tensor, &layout, scatter->axes, turn);
+        relay_put_sum(low, &sum, sums[s], pair->members, number);
+    }
 }
 
-// What a turn made goes to the rank that it is of; the first that comes is the sum, to which the
-// others are added.
+// What a turn made goes to the rank that it is of. The first that comes is the sum, to which the
+// others are added; a gradient of the state, which may have been begun by another micro-batch, has
+// all that comes added.
 static void deliver(struct lowering *low, const struct instr *before, const struct relay_pair *pair,
-                    int turn, int made, int number)
+                    int turn, const int *made, int number)
 {
-    const struct instr *scatter = &before[pair->scatter];
-    int own = scatter->outputs[0], came = own;
-    const struct layout layout = low->program->buffers[own].layout;
-    int tensor = low->program->buffers[own].tensor;
-    if (turn > 0) came = relay_part(low, tensor, &layout, scatter->axes, 0);
-    hand_over(low, pair, scatter, made, came, number);
-    if (turn > 0) relay_add_up(low, scatter, scatter->axes, came, own, number);
+    for (int s = 0; s < pair->sum_count; s++) {
+        const struct instr *scatter = &before[pair->sums[s].scatter];
+        int own = scatter->outputs[0], came = own, tensor = low->program->buffers[own].tensor;
+        const struct layout layout = low->program->buffers[own].layout;
+        bool is_put = low->program->buffers[own].external;
+        if (turn > 0 || is_put) came = relay_part(low, tensor, &layout, scatter->axes, 0);
+        hand_over(low, pair, scatter, made[s], came, number);
+        if (came != own) relay_add_up(low, scatter, scatter->axes, came, own, number);
+    }
 }
 
 void relay_pair_emit(struct lowering *low, const struct instr *before,
                      const struct relay_pair *pair, int number)
 {
-    int *parts = ARENA_NEW(low->arena, int, pair->gather_count), made = -1;
+    int *parts = ARENA_NEW(low->arena, int, pair->gather_count);
     int *next = ARENA_NEW(low->arena, int, pair->gather_count);
+    int *made = ARENA_NEW(low->arena, int, pair->sum_count);
+    int *now = ARENA_NEW(low->arena, int, pair->sum_count);
     fetch(low, before, pair, 0, next, number);
     for (int turn = 0; turn < pair->members; turn++) {
         memcpy(parts, next, (size_t)pair->gather_count * sizeof *parts);
         fetch(low, before, pair, turn + 1, next, number);
-        if (pair->scatter < 0) {
+        if (pair->sum_count == 0) {
             multiply(low, before, pair, parts, NULL, number);
             continue;
         }
-        int now = make(low, before, pair, turn, parts, number);
+        make(low, before, pair, turn, parts, now, number);
         if (turn > 0) deliver(low, before, pair, turn - 1, made, number);
-        made = now;
+        memcpy(made, now, (size_t)pair->sum_count * sizeof *made);
     }
-    if (pair->scatter >= 0) deliver(low, before, pair, pair->members - 1, made, number);
+    deliver(low, before, pair, pair->members - 1, made, number);
 }

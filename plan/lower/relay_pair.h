@@ -3,9 +3,10 @@
 
 // Products that two exchanges of a grid meet at, over one dim: both operands are gathered over what
 // they are multiplied along (SUMMA: van de Geijn and Watts 1997), or one is and the result is
-// summed and scattered over what that has. Neither is ever whole: in as many turns as the axes have
-// ranks each rank works on one part of the dim, of which it takes both panels, or hands what it
-// made of it to the rank whose part it is, beside the products of the turn before.
+// summed and scattered over what that has, as that of an input or of a matrix. Neither is ever
+// whole: in as many turns as the axes have ranks each rank works on one part of the dim, of which
+// it takes both panels, or hands what it made of it to the rank whose part it is, beside the
+// products of the turn before. What comes of a matrix's gradient is added where the state has it.
 //
 // A rank at place i of one axis and j of the other works on part i + j, i + j - 1, ...: all parts
 // are under way at once, each along its row and its column of the grid, and of every panel that an
@@ -14,11 +15,16 @@
 // is worked on and the one that comes, so that of two ranks there is nothing to gain: they hand on
 // one operand (plan/lower/relay.h).
 
+struct relay_sum {
+    int scatter, sum;  // instructions: of what products make, and of those what adds it up; -1
+};
+
 struct relay_pair {
     enum dim dim;
     int *gathers, gather_count, *works, work_count;  // instructions
-    int scatter, sum;  // of what the products make, and of those what adds them up; -1: none
-    int place;         // where it is put: the last product, or the scatter
+    struct relay_sum *sums;                          // each of a product or more
+    int sum_count;
+    int place;  // where it is put: the last product, or the first, or the last scatter
     unsigned axes[2];
     int members;
 };

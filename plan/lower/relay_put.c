@@ -82,7 +82,9 @@ void relay_add_up(struct lowering *low, const struct instr *scatter, unsigned ax
     instr->collective = COLLECTIVE_SLICE;
     instr->bytes = low->backing[part].whole_bytes;
     instr->inputs[0] = came;
-    instr->inputs[instr->input_count++] = instr->outputs[0] = part;
+    instr->outputs[0] = part;
+    // A gradient of the state is told whether it has been begun.
+    if (!low->program->buffers[part].external) instr->inputs[instr->input_count++] = part;
     instr->relay = number;
 }
 

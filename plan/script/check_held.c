@@ -57,10 +57,16 @@ static int count_beside(const struct block_program *block, const struct instr *i
     return count;
 }
 
-// What came is added once to the own part, which then goes on, but for that of the rank itself.
+// What came is added once to the own part, which then goes on, but for that of the rank itself; or
+// to the gradient of the state, whose operand says whether it has been begun.
 static bool is_added(const struct block_program *block, const struct instr *instr)
 {
     const struct buffer *to = &block->buffers[instr->outputs[0]];
+    if (to->external)
+        return instr->input_count == 1 && instr->combine == LAYOUT_SUM && !to->behind &&
+               !block->buffers[instr->inputs[0]].behind &&
+               count_beside(block, instr, COLLECTIVE_SEND_RECV, -1, instr->inputs[0]) == 1 &&
+               count_beside(block, instr, COLLECTIVE_SEND_RECV, instr->outputs[0], -1) == 0;
     bool is_in_place = instr->input_count == 2 && instr->inputs[1] == instr->outputs[0] &&
                        instr->combine == LAYOUT_SUM;
     return is_in_place && to->behind == block->buffers[instr->inputs[0]].behind &&
@@ -96,6 +102,32 @@ static bool holds_alike(const struct program *program, const struct block_progra
     return true;
 }
 
+// Whether each turn's part of what a message is of is sent once, and what comes adds up: the first
+// is the sum and the others are added to it, or all are added to the gradient of the state.
+static bool is_summed_up(const struct block_program *block, const struct instr *instr, int members)
+{
+    const struct buffer *from = &block->buffers[instr->inputs[0]];
+    int sent = 0, sums = 0, added = 0, puts = 0;
+    for (int i = 0; i < block->instr_count; i++) {
+        const struct instr *other = &block->instrs[i];
+        const struct buffer *to = &block->buffers[other->outputs[0]];
+        if (other->relay != instr->relay || to->tensor != from->tensor) continue;
+        if (other->collective == COLLECTIVE_SLICE) {
+            sums++;
+            puts += to->external;
+            added += other->inputs[0] == instr->outputs[0];
+        }
+        if (other->collective != COLLECTIVE_SEND_RECV) continue;
+        const struct buffer *source = &block->buffers[other->inputs[0]];
+        if (!is_paired(source)) continue;
+        if (other != instr && source->behind == from->behind) return false;
+        sent++;
+    }
+    if (sent != members) return false;
+    if (puts) return puts == members && sums == members && added == 1;
+    return sums == members - 1 && added <= 1 && (from->behind == 0) == !added;
+}
+
 // A message of a pair brings, from whom the turn says, what a rank works on then; or to whom it is
 // of what a rank made in a turn, each turn's once, of which the first is the sum and the others are
 // added to it.
@@ -120,19 +152,7 @@ static bool is_turn(const struct program *program, const struct block_program *b
         struct held taken = held_of_buffer(program, block, instr->outputs[0], rank);
         if (!held_equal(&sent, &taken)) return false;
     }
-    if (part == to) return true;
-    int sent = 0, sums = 0, added = 0;
-    for (int i = 0; i < block->instr_count; i++) {
-        const struct instr *other = &block->instrs[i];
-        if (other->relay != instr->relay) continue;
-        if (other->collective == COLLECTIVE_SLICE) sums++;
-        if (other->collective == COLLECTIVE_SLICE && other->inputs[0] == instr->outputs[0]) added++;
-        if (other->collective != COLLECTIVE_SEND_RECV) continue;
-        const struct buffer *source = &block->buffers[other->inputs[0]];
-        if (is_paired(source) && other != instr && source->behind == from->behind) return false;
-        sent += is_paired(source);
-    }
-    return sent == members && sums == members - 1 && added <= 1 && (from->behind == 0) == !added;
+    return part == to || is_summed_up(block, instr, members);
 }
 
 bool check_relays(const struct program *program, const struct block_program *block,

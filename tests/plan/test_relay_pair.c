@@ -85,6 +85,42 @@ static void summa_takes_both_panels_of_a_turn(void **state)
     }
 }
 
+// Nothing of a layer is gathered or scattered whole: q, k and v share their operand's panels, and
+// what is made of a matrix's gradient in a turn, 1,024 x 256, goes to the rank that keeps it.
+static void gradients_of_matrices_take_turns(void **state)
+{
+    struct priced of = nine(*state);
+    const struct block_program *block = priced_block(&of, BLOCK_LAYER);
+    for (int i = 0; i < block->instr_count; i++) {
+        enum collective collective = block->instrs[i].collective;
+        assert_true(collective != COLLECTIVE_ALL_GATHER && collective != COLLECTIVE_REDUCE_SCATTER);
+    }
+    for (int turn = 0; turn < 3; turn++) {
+        const struct instr *work = turn_of(block, "d_mlp.down.b", turn, false);
+        assert_int_equal(work->gemm.k, SEQ);
+        assert_int_equal(work->gemm.m * work->gemm.n, 1024 * 256);
+        assert_int_equal(block->buffers[work->outputs[0]].bytes, 1024 * 256 * 4);
+        assert_false(block->buffers[work->outputs[0]].external);
+        int relay = turn_of(block, "attention.q", turn, false)->relay;
+        assert_int_equal(turn_of(block, "attention.k", turn, false)->relay, relay);
+        assert_int_equal(turn_of(block, "attention.v", turn, false)->relay, relay);
+        assert_int_equal(turn_of(block, "attention.v", turn, false)->inputs[0],
+                         turn_of(block, "attention.q", turn, false)->inputs[0]);
+    }
+    int puts = 0, own = -1;
+    for (int i = 0; i < block->instr_count; i++) {
+        const struct instr *instr = &block->instrs[i];
+        bool is_it = instr->collective == COLLECTIVE_SLICE &&
+                     instr->relay == turn_of(block, "d_mlp.down.b", 0, false)->relay;
+        if (!is_it) continue;
+        assert_true(block->buffers[instr->outputs[0]].external && instr->input_count == 1);
+        assert_true(own < 0 || own == instr->outputs[0]);
+        own = instr->outputs[0];
+        puts++;
+    }
+    assert_int_equal(puts, 3);
+}
+
 // Of a turn's products those beside the messages of the next hide all but what they do not cover;
 // the first panels nothing hides.
 static void a_turn_hides_what_its_products_cover(void **state)
@@ -108,9 +144,11 @@ static void a_turn_hides_what_its_products_cover(void **state)
 
 static void wrong_turns_are_found(void **state)
 {
-    static const char *const SAID[] = {"",          "worked on once", "worked on once",
-                                       "send-recv", "worked on once", "send-recv"};
-    for (int fault = 0; fault < 6; fault++) {
+    enum { FAULTS = 8 };
+    static const char *const SAID[FAULTS] = {"",          "worked on once", "worked on once",
+                                             "send-recv", "worked on once", "send-recv",
+                                             "send-recv", "send-recv"};
+    for (int fault = 0; fault < FAULTS; fault++) {
         struct script_case of = {.arena = *state, .model = -1};
         struct priced priced = nine(*state);
         of.program = priced.program;
@@ -127,6 +165,9 @@ static void wrong_turns_are_found(void **state)
         if (fault == 3) panel->relay_axes = panel->skew_axes;
         if (fault == 4) next->rows = 0;
         if (fault == 5) sum->inputs[0] = turn_of(block, "d_mlp.down.a", 3, true)->inputs[0];
+        struct instr *put = turn_of(block, "d_mlp.up.b", 5, true);
+        if (fault == 6) put->inputs[0] = turn_of(block, "d_mlp.up.b", 4, true)->inputs[0];
+        if (fault == 7) (put + 1)->inputs[0] = turn_of(block, "d_mlp.up.b", 4, true)->outputs[0];
         struct err err = {0};
         struct arena scratch = {0};
         bool right = script_check(&scratch, (const struct script *const *)of.scripts, 1, &err);
@@ -140,6 +181,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(summa_takes_both_panels_of_a_turn),
+        cmocka_unit_test(gradients_of_matrices_take_turns),
         cmocka_unit_test(a_turn_hides_what_its_products_cover),
         cmocka_unit_test(wrong_turns_are_found),
     };

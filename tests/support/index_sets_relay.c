@@ -132,6 +132,15 @@ static bool goes_on(const struct index_machine *m, const struct instr *instr)
     return !is_message && to->behind > 0;
 }
 
+// Whether a gradient of the state is begun by what comes to it in a relay.
+static bool begins(const struct index_machine *m, const struct instr *instr)
+{
+    if (instr->collective != COLLECTIVE_SLICE || instr->input_count > 1) return false;
+    for (int i = 0; i < m->at; i++)
+        if (m->program->instrs[i].outputs[0] == instr->outputs[0]) return false;
+    return true;
+}
+
 void sets_hand_on(struct index_machine *m, const struct instr *instr)
 {
     int from = instr->inputs[0], to = instr->outputs[0];
@@ -152,7 +161,10 @@ void sets_hand_on(struct index_machine *m, const struct instr *instr)
         if (instr->axes >> a & 1 && !is_split)
             sets_complain(m, to, "is handed on along another dim");
     }
-    if (is_message) sets_make_room(m, to);
+    bool is_first = is_message || begins(m, instr);
+    if (is_first) sets_make_room(m, to);
+    if (!m->held[from].boxes || !m->held[to].boxes)
+        return sets_complain(m, to, "is handed on or added to before it is there");
     for (int rank = 0; rank < m->mesh->rank_count; rank++) {
         int step = sets_turn(m, takes, rank) - sets_turn(m, sends, rank);
         int sender = is_message ? sets_behind(m, instr->axes, rank, step) : rank;
@@ -161,10 +173,10 @@ void sets_hand_on(struct index_machine *m, const struct instr *instr)
             return sets_complain(m, to, "a part of another rank comes");
         for (int64_t i = 0; i < sent->elements; i++) {
             uint64_t *at = &m->held[to].values[rank][i], value = m->held[from].values[sender][i];
-            *at = is_message ? value : field_add(*at, value);
+            *at = is_first ? value : field_add(*at, value);
         }
     }
-    if (is_message) {
+    if (is_first) {
         memcpy(m->held[to].terms, m->held[from].terms, sizeof m->held[to].terms);
         m->held[to].term_count = m->held[from].term_count;
     }
