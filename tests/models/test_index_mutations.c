@@ -3,11 +3,12 @@
 #include "tests/support/index_sets.h"
 #include "tests/support/mutate.h"
 #include "tests/support/random_case.h"
+#include "tests/support/tiny_models.h"
 
 // A proof that can fail: each collective of some random blocks is removed, doubled, or changed, and
 // the brute force over index sets sees every one of them.
 
-enum { CASES = 8 };
+enum { CASES = 3, FEW = 10, MANY = 40 };
 
 // A gradient that is only summed up into those of parameters may as well stay in parts: they are
 // reduced at the end of the step.
@@ -55,6 +56,21 @@ static int check_mutants(struct arena *arena, struct draw *draw, const struct ra
     return missed;
 }
 
+// Each collective of a case, changed in each way.
+static int check_case(struct arena *arena, struct draw *draw, const struct random_case *drawn,
+                      int number, int counts[MUTATION_COUNT])
+{
+    struct sets_case task = random_case_sets(drawn);
+    int missed = 0;
+    assert_string_equal(sets_check(arena, &task).text, "");
+    for (int at = 0; at < drawn->program->instr_count; at++) {
+        if (!drawn->program->instrs[at].collective) continue;
+        missed += check_mutants(arena, draw, drawn, at, counts);
+    }
+    if (missed > 0) random_case_print(drawn, number);
+    return missed;
+}
+
 static void no_collective_can_be_changed_unseen(void **state)
 {
     struct arena *arena = *state;
@@ -65,14 +81,7 @@ static void no_collective_can_be_changed_unseen(void **state)
         struct arena_mark mark = arena_mark(arena);
         struct random_case *drawn = ARENA_NEW(arena, struct random_case, 1);
         random_case_draw(arena, &draw, drawn);
-        struct sets_case task = random_case_sets(drawn);
-        assert_string_equal(sets_check(arena, &task).text, "");
-        int before = missed;
-        for (int at = 0; at < drawn->program->instr_count; at++) {
-            if (!drawn->program->instrs[at].collective) continue;
-            missed += check_mutants(arena, &draw, drawn, at, counts);
-        }
-        if (before == 0 && missed > 0) random_case_print(drawn, i);
+        missed += check_case(arena, &draw, drawn, i, counts);
         arena_reset(arena, mark);
     }
     for (int mutation = 0; mutation < MUTATION_COUNT; mutation++) {
@@ -82,10 +91,69 @@ static void no_collective_can_be_changed_unseen(void **state)
     assert_int_equal(missed, 0);
 }
 
+// Each row of techniques that has more than one axis, or two sequence dims, by itself: what draws
+// seldom have.
+static const struct row {
+    enum tp_kind kind;
+    int tp, relay, micro_batch;
+    int video;  // ranks that split frames and places in turn; 0: tp of text
+} ROWS[] = {
+    {TP_2D, 6, 0, 2, 0},       {TP_2_5D, 12, 0, 4, 0},    {TP_3D, 8, 0, 4, 0},
+    {TP_2D_SUMMA, 4, 2, 2, 0}, {TP_2D_SUMMA, 9, 9, 3, 0}, {TP_2_5D_SUMMA, 8, 0, 4, 0},
+    {TP_1D, 1, 0, 1, 2},
+};
+
+static const char VIDEO[] =
+    "{\"model_type\": \"STDiT\", \"depth\": 1, \"hidden_size\": 4, \"num_heads\": 2, "
+    "\"input_size\": [2, 4, 4], \"model_max_length\": 2, \"caption_channels\": 4}";
+
+// A case that is worth its time.
+static bool is_fit(const struct block_program *program)
+{
+    int count = 0;
+    for (int i = 0; i < program->instr_count; i++)
+        count += program->instrs[i].collective != COLLECTIVE_NONE;
+    return count >= FEW && count < MANY;
+}
+
+static void no_collective_of_a_row_can_be_changed_unseen(void **state)
+{
+    struct arena *arena = *state;
+    struct draw draw = draw_start("mutations of rows", 20261130);
+    for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
+        const struct row *row = &ROWS[i];
+        struct arena_mark mark = arena_mark(arena);
+        struct random_case *drawn = ARENA_NEW(arena, struct random_case, 1);
+        struct import_options options = {.flash = true};
+        struct parallel parallel = {.degree = {[0 ... AXIS_COUNT - 1] = 1},
+                                    .tp_kind = row->kind,
+                                    .tp_relay = row->relay,
+                                    .micro_batch = row->micro_batch,
+                                    .vpp = 1,
+                                    .cp_kind = row->video ? CP_AXIAL : CP_RING,
+                                    .recompute_layers = -1};
+        parallel.degree[AXIS_TP] = row->tp;
+        const struct graph *graph = row->video ? tiny_graph(arena, VIDEO, &options) : NULL;
+        if (graph) parallel.degree[AXIS_CP] = row->video;
+        do {
+            random_case_draw_row(arena, &draw, &parallel,
+                                 graph ? &graph->blocks[graph->sequence[1]] : NULL,
+                                 graph ? graph->frames * graph->places : row->micro_batch, drawn);
+        } while (!graph && !is_fit(drawn->program));
+        int counts[MUTATION_COUNT] = {0};
+        int missed = check_case(arena, &draw, drawn, (int)i, counts);
+        printf("# %s of %d: %d removed, %d doubled\n", tp_kind_name(row->kind), row->tp,
+               counts[MUTATION_REMOVE], counts[MUTATION_DOUBLE]);
+        assert_true(missed == 0 && counts[MUTATION_REMOVE] > 0);
+        arena_reset(arena, mark);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_collective_can_be_changed_unseen),
+        cmocka_unit_test(no_collective_of_a_row_can_be_changed_unseen),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

@@ -249,12 +249,17 @@ static void check_boundary(struct index_machine *m, int buffer, int tensor,
 }
 
 // A layer hands on what it takes; the head's losses go nowhere.
-static const struct layout *layout_out(const struct index_machine *m)
+static const struct layout *layout_out(const struct index_machine *m, int output)
 {
     const struct block *block = m->block;
     if (block->role == BLOCK_HEAD) return NULL;
-    bool chains = block->role == BLOCK_LAYER && block->input_count == 1;
-    return chains ? &m->program->buffers[m->program->inputs[0]].layout : &m->program->output_layout;
+    bool chains = block->role == BLOCK_LAYER && output < block->input_count;
+    const struct tensor *to = &m->block->tensors[block->outputs[output]], *from = NULL;
+    if (chains) from = &m->block->tensors[block->inputs[output]];
+    for (int e = 0; chains && e < to->rank; e++)
+        chains = from->rank == to->rank && from->extents[e].dim == to->extents[e].dim;
+    return chains ? &m->program->buffers[m->program->inputs[output]].layout
+                  : &m->program->output_layout;
 }
 
 // The buffer that holds a tensor at the end.
@@ -377,7 +382,7 @@ static void check_end(struct index_machine *m)
     const struct block_gradients *gradients = &m->task->facts->gradients;
     if (m->waiting) sets_violate(m->result, "an operator waits for its exchanges");
     for (int i = 0; i < m->block->output_count; i++)
-        check_boundary(m, m->program->outputs[i], m->block->outputs[i], layout_out(m));
+        check_boundary(m, m->program->outputs[i], m->block->outputs[i], layout_out(m, i));
     for (int i = 0; i < m->block->input_count; i++) {
         if (gradients->of_input[i] < 0) continue;
         check_boundary(m, m->program->input_gradients[i], gradients->of_input[i],

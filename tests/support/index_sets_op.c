@@ -75,14 +75,14 @@ static bool has_keys(const struct op *op, bool output, int slot)
     return output ? slot == 1 || slot == 2 : slot == 2 || slot == 3;
 }
 
-// Which variable indexes an extent of an input when output `wanted` is computed, or of an output.
-static int attention_variable(const struct op *op, bool output, int slot, enum dim dim)
+// Which variable indexes an extent. Keys are many along what stands before their heads.
+static int attention_variable(const struct op *op, bool output, int slot,
+                              const struct tensor *tensor, int extent)
 {
-    bool is_inner = dim == DIM_HEAD_DIM || dim == DIM_VALUE_DIM;
-    bool is_gradient = op->kind == OP_ATTENTION_BACKWARD && slot == 0;
-    if (dim == DIM_SEQ && has_keys(op, output, slot)) return DIM_KV_SEQ;
-    if (!output && is_inner) return is_gradient ? ROW : INNER;
-    return (int)dim;
+    enum dim dim = tensor->extents[extent].dim;
+    if (extent == tensor->rank - 3 && has_keys(op, output, slot)) return DIM_KV_SEQ;
+    if (output || (dim != DIM_HEAD_DIM && dim != DIM_VALUE_DIM)) return (int)dim;
+    return op->kind == OP_ATTENTION_BACKWARD && slot == 0 ? ROW : INNER;
 }
 
 static int variable(const struct op *op, bool output, int slot, int wanted,
@@ -92,7 +92,7 @@ static int variable(const struct op *op, bool output, int slot, int wanted,
     switch ((int)op->kind) {
     case OP_ATTENTION:
     case OP_ATTENTION_BACKWARD:
-        return attention_variable(op, output, slot, dim);
+        return attention_variable(op, output, slot, tensor, extent);
     case OP_CHOOSE:
         if (!output && slot == 1 && dim == DIM_SEQ) return DIM_KV_SEQ;
         return dim == DIM_INDEX_HEAD || dim == DIM_HEAD_DIM ? INNER : (int)dim;

@@ -26,7 +26,10 @@ static void draw_grid(struct draw *draw, struct parallel *parallel)
     if (drawn.tp_kind == TP_1D || drawn.tp_kind == TP_KIND_COUNT) return;
     drawn.degree[AXIS_TP] = DRAW_ONE(draw, DEGREES);
     drawn.sp = false;
-    if (parallel_rank_count(&drawn) > RANK_MAX || grid_of(&drawn).y == 0) return;
+    // Rectangles by layers of 2.5D are asked as a row (tests/models/test_index_mutations.c).
+    struct tp_grid grid = grid_of(&drawn);
+    bool is_deep = drawn.tp_kind == TP_2_5D || drawn.tp_kind == TP_2_5D_SUMMA;
+    if (parallel_rank_count(&drawn) > RANK_MAX || (is_deep && grid.x != grid.y)) return;
     drawn.micro_batch *= (int)grid_batch_parts(&drawn);
     bool hands_out_heads = drawn.cp_kind == CP_ULYSSES && drawn.degree[AXIS_CP] > 1;
     if (SUMMA_GRIDS >> drawn.tp_kind & 1 && hands_out_heads) return;
@@ -117,8 +120,10 @@ static void lower(struct arena *arena, struct draw *draw, struct random_case *dr
     struct parallel *parallel = &drawn->parallel;
     chunk_loss(arena, drawn);
     drawn->mesh = mesh_make(parallel, drawn->sizes.kv_heads);
-    drawn->seq_len = (int64_t)parallel->degree[AXIS_TP] * parallel->degree[AXIS_CP];
-    if (drawn->seq_len <= 4) drawn->seq_len *= draw_int(draw, 1, 2);
+    if (drawn->seq_len == 0) {
+        drawn->seq_len = (int64_t)parallel->degree[AXIS_TP] * parallel->degree[AXIS_CP];
+        if (drawn->seq_len <= 4) drawn->seq_len *= draw_int(draw, 1, 2);
+    }
     drawn->capacity_factor = draw_int(draw, 0, 2) ? 0 : 1.5;
     block_differentiate(arena, drawn->block, &drawn->facts);
     struct lower_request request = {.block = drawn->block,
@@ -142,6 +147,15 @@ void random_case_draw(struct arena *arena, struct draw *draw, struct random_case
     drawn->sizes = draw_sizes(draw, &drawn->parallel);
     draw_experts(draw, drawn);
     drawn->block = random_block(arena, draw, &drawn->sizes, DRAW_ONE(draw, ROLES));
+    lower(arena, draw, drawn);
+}
+
+void random_case_draw_row(struct arena *arena, struct draw *draw, const struct parallel *parallel,
+                          const struct block *block, int64_t seq_len, struct random_case *drawn)
+{
+    *drawn = (struct random_case){.parallel = *parallel, .block = block, .seq_len = seq_len};
+    drawn->sizes = draw_sizes(draw, &drawn->parallel);
+    if (!block) drawn->block = random_block(arena, draw, &drawn->sizes, BLOCK_LAYER);
     lower(arena, draw, drawn);
 }
 

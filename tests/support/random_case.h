@@ -22,6 +22,9 @@ void random_case_draw(struct arena *arena, struct draw *draw, struct random_case
 // The same of one block of a model, as far as its heads and experts divide.
 void random_case_draw_model(struct arena *arena, struct draw *draw, const struct graph *graph,
                             struct random_case *drawn);
+// A random layer, or a block, under these choices.
+void random_case_draw_row(struct arena *arena, struct draw *draw, const struct parallel *parallel,
+                          const struct block *block, int64_t seq_len, struct random_case *drawn);
 // For the brute force on it.
 struct sets_case random_case_sets(const struct random_case *drawn);
 // TAP comments that say all of it.
