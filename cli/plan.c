@@ -2,6 +2,7 @@
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
+#include "cli/plan_annotate.h"
 #include "cli/plan_from.h"
 #include "cli/plan_options.h"
 #include "cli/tables.h"
@@ -388,7 +389,8 @@ int plan_command(struct arena *arena, int argc, char **argv, struct err *err)
          "better",
          "FILE", 0, 0},
         {"--annotate", OPTION_TEXT, &arguments.annotate,
-         "layouts of single operators and tensors, `*.mlp.up.weight: ffn/tp`; the rest follows",
+         "layouts of single operators and tensors, `*.mlp.up.weight: ffn/tp`, and pins; the rest "
+         "follows",
          "FILE", 0, 0},
         {"--per-operator", OPTION_FLAG, &arguments.per_operator,
          "search a layout for each operator, from those of the best plans on", NULL, 0, 0},
@@ -426,7 +428,8 @@ int plan_command(struct arena *arena, int argc, char **argv, struct err *err)
     assert((size_t)count + sizeof rows / sizeof *rows < sizeof options / sizeof *options);
     memcpy(options + count, rows, sizeof rows);
     bool is_asked = !options_help(argc, argv, options);
-    bool is_read = is_asked && options_parse(options, argc, argv, err) &&
+    bool is_read = is_asked && plan_annotate_arguments(arena, options, &argc, &argv, err) &&
+                   options_parse(options, argc, argv, err) &&
                    output_take_stdout(&output.path, err) && check_json(&output, err) &&
                    check_why(arena, &output, err);
     return is_read ? run(arena, &arguments, &output, err) : is_asked ? exit_status(err) : 0;

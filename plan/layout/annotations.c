@@ -102,7 +102,8 @@ static bool read_line(struct reading *reading, int number, const char *line, con
 {
     const char *comment = memchr(line, '#', (size_t)(end - line));
     if (comment) end = comment;
-    if (!*trimmed(reading->arena, line, end)) return true;
+    const char *said = trimmed(reading->arena, line, end);
+    if (!*said || strncmp(said, "--", 2) == 0) return true;
     const char *colon = end;
     while (colon > line && *colon != ':')
         colon--;

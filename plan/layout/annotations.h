@@ -8,6 +8,8 @@
 //   layer.attention.out: seq/tp  the operator is
 //   head.lm.weight: whole        no rank of tp has only a part of it (whole/tp)
 //   layer.mlp.up: hidden/tp on stage 1
+//   --tp 4                       a pin: who reads the command line takes those, and here they are
+//                                nothing
 //
 // A pattern with * and ? is matched against the names of operators and tensors, with and without
 // the kind of block in front; one of both means the operator. What is said of a parameter holds for
