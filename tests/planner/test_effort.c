@@ -20,7 +20,7 @@ static const struct effort EFFORTS[] = {
     {"gpt3-6.7b", "dgx-a100-80g-x2", "megatron-zero-bubble", 2048, 64, OBJECTIVE_TIME, false,
      382992, 432},
     {"llama-3-8b", "dgx-a100-40g", "megatron-core", 8192, 32, OBJECTIVE_TIME, true, 2881218, 1637},
-    {"llama-3-8b", "dgx-h100", "fsdp2", 8192, 64, OBJECTIVE_COST, false, 14436, 220},
+    {"llama-3-8b", "dgx-h100", "fsdp2", 8192, 64, OBJECTIVE_COST, false, 14256, 185},
     {"llama-3-70b", "dgx-h100-x2", "megatron-core", 4096, 64, OBJECTIVE_MEMORY, false, 1343704,
      122},
     {"llama-3-70b", "dgx-h100", "megatron-core", 8192, 64, OBJECTIVE_TIME, false, 345226, 0},
