@@ -222,9 +222,28 @@ struct compute_cost attention_price(const struct compute_context *context,
     return cost;
 }
 
+// Attention to tokens and to entries, of which each query sees what its operator counts.
+static struct compute_cost price_pooled(const struct compute_context *context,
+                                        const struct instr *instr, struct compute_cost stream)
+{
+    const struct device_efficiency *efficiency = &context->device->efficiency;
+    bool is_forward = instr->kind == OP_POOLED;
+    double ratio =
+        is_forward
+            ? efficiency->attention_forward_ratio * context->stack->attention_forward_scale
+            : efficiency->attention_backward_ratio * context->stack->attention_backward_scale;
+    double compute_s = instr->flop / (peak_flop_per_s(context, false) * fmin(1, ratio));
+    double gap_s = context->device->launch_latency_s * stream.kernel_count;
+    if (compute_s <= stream.s - gap_s) return stream;
+    stream.s = compute_s + gap_s;
+    stream.bound = BOUND_COMPUTE;
+    return stream;
+}
+
 struct compute_cost choose_price(const struct compute_context *context, const struct instr *instr,
                                  struct compute_cost stream)
 {
+    if (instr->kind != OP_CHOOSE) return price_pooled(context, instr, stream);
     if (stack_is_own_gpu(context->stack)) return choosing_price(context, instr, &stream);
     const struct device_efficiency *efficiency = &context->device->efficiency;
     double scale = context->stack->attention_forward_scale;

@@ -7,7 +7,8 @@ struct compute_cost attention_price(const struct compute_context *context,
                                     const struct block_program *program, const struct instr *instr);
 
 // A choice of keys: scores at the rate of attention, written for all pairs and read by the kernel
-// that chooses. `stream`: what moving its tensors takes.
+// that chooses. Attention to tokens and entries as well, without these. `stream`: what moving its
+// tensors takes.
 struct compute_cost choose_price(const struct compute_context *context, const struct instr *instr,
                                  struct compute_cost stream);
 

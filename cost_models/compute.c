@@ -323,9 +323,8 @@ static struct compute_cost price_route(const struct compute_context *context,
 
 static bool has_experts(const struct block *block)
 {
-    for (int i = 0; i < block->op_count; i++) {
+    for (int i = 0; i < block->op_count; i++)
         if (block->ops[i].kind == OP_ROUTE) return true;
-    }
     return false;
 }
 
@@ -339,10 +338,8 @@ double compute_host_ratio(const struct compute_context *context,
                           const struct block_program *program)
 {
     const struct stack *stack = context->stack;
-    if (!stack->expert_graph || !has_block_scales(context->device) ||
-        !has_experts(program->block)) {
+    if (!stack->expert_graph || !has_block_scales(context->device) || !has_experts(program->block))
         return 1;
-    }
     return takes_block_scales(context) ? 0 : stack->expert_graph_host_ratio;
 }
 
@@ -457,6 +454,8 @@ struct compute_cost compute_price(const struct compute_context *context,
     case OP_DELTA_BACKWARD:
         return scan_price(context, program, instr);
     case OP_CHOOSE:
+    case OP_POOLED:
+    case OP_POOLED_BACKWARD:
         return choose_price(context, instr, price_streaming(context, program, instr));
     default:
         return price_streaming(context, program, instr);

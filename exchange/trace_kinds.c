@@ -80,6 +80,8 @@ static const char *op_kind_of(enum op_kind kind)
     case OP_ATTENTION:
     case OP_ATTENTION_BACKWARD:
     case OP_CHOOSE:
+    case OP_POOLED:
+    case OP_POOLED_BACKWARD:
         return "attention";
     case OP_NORM:
     case OP_NORM_BACKWARD:

@@ -75,7 +75,7 @@ bool run_check_documents(const struct backend *backend, const struct program *pr
         for (int i = 0; i < block->op_count; i++) {
             const struct op *op = &block->ops[i];
             bool attends = op->kind == OP_ATTENTION || op->kind == OP_SOFTMAX;
-            if (op_mixes_tokens(op->kind))
+            if (op_mixes_tokens(op->kind) || op->kind == OP_POOL)
                 return err_set(err, ERR_USAGE,
                                "--mask-documents: %s remembers the tokens of other documents, "
                                "attention alone is masked",

@@ -253,6 +253,9 @@ static const enum op_kind KERNELS[OP_KIND_COUNT] = {
     [OP_SCAN] = OP_SCAN_BACKWARD,
     [OP_DELTA] = OP_DELTA_BACKWARD,
     [OP_LINEAR_LOSS] = OP_LINEAR_LOSS_BACKWARD,
+    [OP_SINKHORN] = OP_SINKHORN_BACKWARD,
+    [OP_POOL] = OP_POOL_BACKWARD,
+    [OP_POOLED] = OP_POOLED_BACKWARD,
 };
 
 // Behind frozen inputs alone there is nothing to do.

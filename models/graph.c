@@ -4,6 +4,7 @@
 #include "models/op.h"
 #include "models/op_choose.h"
 #include "models/op_delta.h"
+#include "models/op_pool.h"
 #include "models/op_scan.h"
 
 #include <assert.h>
@@ -48,6 +49,7 @@ static const char *const DIM_NAMES[DIM_COUNT] = {
     [DIM_JOINT] = "joint",
     [DIM_STREAM] = "stream",
     [DIM_TO_STREAM] = "to_stream",
+    [DIM_ENTRY] = "entry",
 };
 
 const char *dim_name(enum dim dim)
@@ -71,7 +73,8 @@ const char *op_class_name(enum op_class class)
 
 int64_t extent_size(const struct extent *extent, int64_t batch, int64_t seq)
 {
-    if (extent->size) return extent->size;
+    if (extent->size > 0) return extent->size;
+    if (extent->size < 0) return seq / -extent->size;
     bool is_sample = extent->dim == DIM_BATCH || extent->dim == DIM_OTHER;
     assert(is_sample || extent->dim == DIM_SEQ || extent->dim == DIM_KV_SEQ);
     return is_sample ? batch : seq;
@@ -327,6 +330,7 @@ double graph_model_flop(const struct graph *graph, int64_t seq)
                              scan_flop(block, op, seq);
             flop += repeats * 3 * forward;
             if (op->kind == OP_CHOOSE) flop += repeats * op_choose_model_flop(block, op, seq);
+            if (op->kind == OP_POOLED) flop += repeats * 3 * op_pooled_model_flop(block, op, seq);
         }
     }
     return flop;

@@ -16,7 +16,8 @@
 // Ids come with the data, not from the block before: they are tensors of role TENSOR_IDS without
 // producer, and no block inputs. Embedding: token_ids (batch, seq), position_ids (seq) and
 // token_type_ids (batch, seq) where the model has them; head: labels (batch, seq); layers whose
-// table has other rows: layer_token_ids (batch, seq), 0 for what it does not have. Multi-token
+// table has other rows: layer_token_ids (batch, seq), 0 for what it does not have; whose experts
+// are those of a table of tokens: token_experts (batch, seq, chosen). Multi-token
 // prediction looks one token further: next_token_ids and, in the head, mtp.labels (batch, seq).
 // Pictures come as reals: pixels (batch, seq, channel), where seq is as long as a picture has
 // places, place_kinds (seq), what the head's sum takes of each place, first_place (seq) or, of the
@@ -71,6 +72,7 @@ enum dim {
     DIM_STREAM,      // states that a token has beside its own (models/families/altup.c) or in its
                      // place (streams.c there): whole
     DIM_TO_STREAM,   // the same under the name that they have as a product's result
+    DIM_ENTRY,       // what so many tokens are pooled to: models/op_pool.h
     DIM_COUNT
 };
 
@@ -87,7 +89,9 @@ enum { TIE_MAX = 24 };
 
 struct extent {
     enum dim dim;
-    int64_t size;  // whole size; 0 for batch, other, seq and kv_seq, which the workload gives
+    // Whole size; 0 for batch, other, seq and kv_seq, which the workload gives, and of entries the
+    // tokens that each of them is of, negative.
+    int64_t size;
 };
 
 enum tensor_role {
@@ -152,7 +156,8 @@ enum op_kind {
                   // one, and back
     OP_ROUTE,     // logits (batch, seq, gate)(, bias (gate)) -> weights of the logits' shape, fp32,
                   // zero but for the top_k chosen; `function` says how scores become weights. The
-                  // bias is added to the scores to choose by, and to nothing else
+                  // bias is added to the scores to choose by, and to nothing else. In its place
+                  // the data may say which are chosen: token_experts (batch, seq, chosen)
     OP_DISPATCH,  // x (batch, seq, hidden), weights -> rows (batch, seq, expert, hidden), ragged
     OP_COMBINE,   // rows (batch, seq, expert, hidden), weights -> sum over the chosen experts
     OP_LOSS,      // softmax cross entropy: logits, labels -> loss, log-sum-exp, both
@@ -188,6 +193,15 @@ enum op_kind {
     OP_LINEAR_LOSS,      // a product with a matrix and the loss of its scores, which are never
                          // whole: models/op_linear_loss.h
     OP_LINEAR_LOSS_BACKWARD,
+    OP_SINKHORN,  // numbers (..., stream, to_stream) -> matrices whose rows and columns sum up to
+                  // one: of the softmax of each row, `scalar` added, columns and rows are divided
+                  // in turn by their sums and `scalar`, `rounds` times, columns first and last
+                  // (Sinkhorn and Knopp 1967)
+    OP_SINKHORN_BACKWARD,  // d_out, numbers -> d_numbers
+    OP_POOL,               // models/op_pool.h
+    OP_POOL_BACKWARD,
+    OP_POOLED,  // attention to near tokens and to entries: models/op_pool.h
+    OP_POOLED_BACKWARD,
     OP_KIND_COUNT
 };
 
@@ -199,6 +213,12 @@ enum function {
 #define FUNCTION(id, names) FUNCTION_##id,
 #include "models/functions.inc"
 };
+
+// Whether it turns pairs of numbers by their position.
+static inline bool function_is_rope(enum function function)
+{
+    return function == FUNCTION_ROPE || function == FUNCTION_ROPE_BACK;
+}
 
 // Classes of operators that selective recompute can drop and recompute; the names are those of
 // Megatron-Core's --recompute-modules as far as it has them.
@@ -269,7 +289,11 @@ struct op {
                      // OP_LINEAR_LOSS: parts of its columns, of which it makes one at a time
     int merge;       // contractions of one block and phase with the same merge > 0 share an input
                      // (forward) and may run as one GEMM (q, k, v; gate, up); 0 = alone
-    int top_k;       // OP_ROUTE; of keys: OP_CHOOSE, and OP_ATTENTION to what that chose
+    int top_k;       // OP_ROUTE; of keys: OP_CHOOSE, and OP_ATTENTION or OP_POOLED to what that
+                     // chose
+    int64_t rate;    // tokens of an entry: OP_POOL, OP_POOLED, and FUNCTION_ROPE and OP_CHOOSE of
+                     // entries; 0 = there are none
+    int rounds;      // OP_SINKHORN
     double sum_epsilon;            // OP_ROUTE: added to the sum that scores are divided by
     int group_count, open_groups;  // of routes: the chosen lie in so many groups of neighbouring
                                    // experts; 0 = anywhere
@@ -312,6 +336,8 @@ struct graph {
     // above are those of attention, or the same where nothing attends.
     int64_t scan_head_count, scan_group_count;
     bool has_indexer;  // that chooses keys
+    // Of heads, each with a product of its own (models/families/pooled.c); 0 = none.
+    int64_t out_group_count;
     // [kind] the same block without the inputs that it only hands on, which are the last of both
     // its inputs and its outputs; -1: it has none. A branch of the graph is made of such blocks:
     // from one on that reads nothing else to the first that reads what was handed on. NULL: no

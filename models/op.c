@@ -6,6 +6,7 @@
 #include "models/op_delta.h"
 #include "models/op_image.h"
 #include "models/op_linear_loss.h"
+#include "models/op_pool.h"
 #include "models/op_scan.h"
 
 #include <assert.h>
@@ -58,7 +59,7 @@ bool op_has_dim(const struct block *block, const struct op *op, enum dim dim)
 // Whether the function needs no forward tensor in its backward (scale, rope).
 static bool function_is_linear(enum function function)
 {
-    return function == FUNCTION_SCALE || function == FUNCTION_ROPE || function == FUNCTION_ALIBI;
+    return function == FUNCTION_SCALE || function_is_rope(function) || function == FUNCTION_ALIBI;
 }
 
 // Splits
@@ -78,7 +79,7 @@ static enum split split_einsum(const struct block *block, const struct op *op, e
 static enum split split_elementwise(const struct block *block, const struct op *op, enum dim dim)
 {
     // Rope pairs the first half of head_dim with the second.
-    if (op->function == FUNCTION_ROPE && dim == DIM_HEAD_DIM) return SPLIT_NO;
+    if (function_is_rope(op->function) && dim == DIM_HEAD_DIM) return SPLIT_NO;
     return split_einsum(block, op, dim);
 }
 
@@ -132,6 +133,14 @@ static enum split split_norm(const struct block *block, const struct op *op, enu
 static enum split split_rows(const struct block *block, const struct op *op, enum dim dim)
 {
     return is_last_dim(output_of(block, op, 0), dim) ? SPLIT_NO : split_einsum(block, op, dim);
+}
+
+// Rows and columns of a matrix are whole.
+static enum split split_matrices(const struct block *block, const struct op *op, enum dim dim)
+{
+    const struct tensor *output = output_of(block, op, 0);
+    return tensor_find_dim(output, dim) >= output->rank - 2 ? SPLIT_NO
+                                                            : split_einsum(block, op, dim);
 }
 
 static enum split split_loss(const struct block *block, const struct op *op, enum dim dim)
@@ -345,6 +354,12 @@ static const struct op_rule RULES[OP_KIND_COUNT] = {
                         false},
     [OP_LINEAR_LOSS_BACKWARD] = {"linear_loss_backward", op_linear_loss_split, op_linear_loss_flop,
                                  saves_none, false},
+    [OP_SINKHORN] = {"sinkhorn", split_matrices, flop_stream, saves_inputs, false},
+    [OP_SINKHORN_BACKWARD] = {"sinkhorn_backward", split_matrices, flop_stream, saves_none, false},
+    [OP_POOL] = {"pool", op_pool_split, op_pool_flop, saves_inputs, false},
+    [OP_POOL_BACKWARD] = {"pool_backward", op_pool_split, op_pool_flop, saves_none, false},
+    [OP_POOLED] = {"pooled", op_pooled_split, op_pooled_flop, saves_attention, false},
+    [OP_POOLED_BACKWARD] = {"pooled_backward", op_pooled_split, op_pooled_flop, saves_none, false},
 };
 
 const struct op_rule *op_rule(enum op_kind kind)

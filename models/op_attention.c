@@ -18,7 +18,7 @@ static const struct tensor *keys_of(const struct block *block, const struct op *
 
 enum dim op_keys_dim(const struct block *block, const struct op *op)
 {
-    if (op->kind == OP_CHOOSE || op->kind == OP_CHOOSE_BACKWARD) return DIM_SEQ;
+    if (op->kind != OP_ATTENTION && op->kind != OP_ATTENTION_BACKWARD) return DIM_SEQ;
     const struct tensor *keys = keys_of(block, op);
     return keys->extents[keys->rank - 3].dim;
 }

@@ -10,7 +10,9 @@
 //     I(t, s) = sum over heads j of w(t, j) max(0, q(t, j) . k(s)),
 // and chosen (batch, seq, chosen) are the numbers of the `top_k` keys of highest score, in fp32
 // (whole up to 2^24), ascending, -1 behind them where there are fewer; of equal scores the first
-// keys. Factors that all scores of a query share do not change a choice and are left out.
+// keys. Where keys are entries of `rate` tokens, (batch, entry, head_dim), query t scores the first
+// (t + 1) / rate of them (models/op_pool.h). Factors that all scores of a query share do not change
+// a choice and are left out.
 //
 // A choice has no derivative: nothing in front of it has a gradient, and the parameters that it
 // alone reads get zeros, as a load-balancing bias does. Published models train them by a loss of

@@ -332,13 +332,7 @@ static bool check_tp(const struct question *question, struct err *err)
     if (graph->head_count % tp != 0)
         return err_set(err, ERR_USAGE, "--tp %d: %lld heads cannot be split by %d; %s", tp,
                        (long long)graph->head_count, tp, text);
-    if (!scan_shares(graph, tp)) {
-        return err_set(err, ERR_USAGE,
-                       "--tp %d: %lld heads in %lld groups, over which layers scan, cannot be "
-                       "split by %d; %s",
-                       tp, (long long)graph->scan_head_count, (long long)graph->scan_group_count,
-                       tp, text);
-    }
+    if (!scan_shares(graph, tp)) return scan_refuse_tp(graph, tp, text, err);
     if (!shares_kv_heads(graph, tp))
         return err_set(err, ERR_USAGE,
                        "--tp %d: %lld kv heads neither divide %d nor are divided by it; %s", tp,

@@ -6,6 +6,19 @@
 
 // What no plan of a model, or for a cluster, can have: asked before there is any.
 
+// Tokens of the longest entry that some layer pools; 0 where none does.
+static int64_t longest_entry(const struct graph *graph)
+{
+    int64_t longest = 0;
+    for (int b = 0; b < graph->block_count; b++) {
+        for (int o = 0; o < graph->blocks[b].op_count; o++) {
+            const struct op *op = &graph->blocks[b].ops[o];
+            if (op->kind == OP_POOL && op->rate > longest) longest = op->rate;
+        }
+    }
+    return longest;
+}
+
 bool program_check_seq_len(const struct graph *graph, const struct workload *workload,
                            struct err *err)
 {
@@ -16,6 +29,11 @@ bool program_check_seq_len(const struct graph *graph, const struct workload *wor
             "--seq-len %lld: a picture of %s takes %lld places of each sequence; give as "
             "many at least",
             (long long)workload->seq_len, graph->name, (long long)graph->prefix);
+    if (workload->seq_len < longest_entry(graph))
+        return err_set(err, ERR_USAGE,
+                       "--seq-len %lld: a layer of %s pools %lld tokens to an entry; give as many "
+                       "at least",
+                       (long long)workload->seq_len, graph->name, (long long)longest_entry(graph));
     if (graph->seq_len_max != 1 || workload->seq_len == 1) return true;
     return err_set(err, ERR_USAGE,
                    "--seq-len %lld: %s reads samples, not sequences; leave it out (or give 1)",

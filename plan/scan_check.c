@@ -8,8 +8,23 @@ bool kv_heads_share(int64_t kv_heads, int64_t ranks)
 bool scan_shares(const struct graph *graph, int64_t ranks)
 {
     int64_t groups = graph->scan_group_count;
+    if (graph->out_group_count % ranks != 0) return false;
     if (graph->has_group_norm && groups % ranks != 0) return false;
     return graph->scan_head_count % ranks == 0 && kv_heads_share(groups, ranks);
+}
+
+bool scan_refuse_tp(const struct graph *graph, int tp, const char *nearest, struct err *err)
+{
+    if (graph->out_group_count % tp != 0)
+        return err_set(err, ERR_USAGE,
+                       "--tp %d: %lld groups of heads, which are projected apart, cannot be split "
+                       "by %d; %s",
+                       tp, (long long)graph->out_group_count, tp, nearest);
+    return err_set(err, ERR_USAGE,
+                   "--tp %d: %lld heads in %lld groups, over which layers scan, cannot be "
+                   "split by %d; %s",
+                   tp, (long long)graph->scan_head_count, (long long)graph->scan_group_count, tp,
+                   nearest);
 }
 
 // A table of what heads add to scores, as t5's distances: exchanged for heads, its columns are
@@ -34,7 +49,8 @@ static bool has_sinks(const struct graph *graph)
         const struct block *block = &graph->blocks[b];
         for (int o = 0; o < block->op_count; o++) {
             const struct op *op = &block->ops[o];
-            if (op->kind != OP_ATTENTION && op->kind != OP_SOFTMAX) continue;
+            bool attends = op->kind == OP_ATTENTION || op->kind == OP_SOFTMAX;
+            if (!attends && op->kind != OP_POOLED) continue;
             for (int i = 0; i < op->input_count; i++)
                 if (block->tensors[op->inputs[i]].role == TENSOR_PARAMETER) return true;
         }

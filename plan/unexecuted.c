@@ -93,7 +93,9 @@ static bool is_of_cpus(const struct block *block, const struct op *op)
     bool is_by_state = op->kind == OP_SCAN && op_scan_is_by_state(block, op);
     bool is_of_pairs =
         op->kind == OP_GATHER && block->tensors[op->inputs[1]].role == TENSOR_ACTIVATION;
-    return is_by_state || is_of_pairs || imported_is_of_cpus(&op->work);
+    bool is_pooled = op->rate > 0 || op->kind == OP_SINKHORN ||
+                     op->function == FUNCTION_ROPE_BACK || op->function == FUNCTION_ROUTE_ROOT;
+    return is_by_state || is_of_pairs || is_pooled || imported_is_of_cpus(&op->work);
 }
 
 bool unexecuted_check_graph(const struct graph *graph, const char *device, struct err *err)

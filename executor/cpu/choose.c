@@ -69,12 +69,21 @@ static void write_chosen(const struct choosing *c, struct range range, REAL *cho
         chosen[written++] = -1;
 }
 
+// Entries whose last token is no further than the query are all seen.
+static struct range seen_by(const struct choosing *c, int64_t at, int64_t document)
+{
+    const struct op *op = c->call->op;
+    if (op->rate == 0) return visible(op, at, c->k->first[1], c->keys, document);
+    int64_t end = (at + 1) / op->rate;
+    return (struct range){0, end < c->keys ? end : c->keys};
+}
+
 static void choose_row(const struct choosing *c, int64_t batch, int64_t query)
 {
     const struct kernel_array *q = c->q, *k = c->k, *w = c->w;
     int64_t row = batch * c->queries + query, at = q->first[1] + query;
     int64_t document = call_document(c->call, q->first[0] + batch, at);
-    struct range range = visible(c->call->op, at, k->first[1], c->keys, document);
+    struct range range = seen_by(c, at, document);
     const REAL *heads = (const REAL *)q->data + row * array_stride(q, 1);
     const REAL *weights = (const REAL *)w->data + row * array_stride(w, 1);
     const REAL *keys = (const REAL *)k->data + batch * c->keys * array_stride(k, 1);

@@ -113,6 +113,12 @@ const char *cpu_route(struct cpu_device *device, const struct kernel_call *call)
 const char *cpu_route_backward(struct cpu_device *device, const struct kernel_call *call);
 const char *cpu_choose(struct cpu_device *device, const struct kernel_call *call);
 const char *cpu_choose_backward(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_sinkhorn(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_sinkhorn_backward(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_pool_entries(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_pool_entries_backward(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_pooled(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_pooled_backward(struct cpu_device *device, const struct kernel_call *call);
 const char *cpu_dispatch(struct cpu_device *device, const struct kernel_call *call);
 const char *cpu_dispatch_backward(struct cpu_device *device, const struct kernel_call *call);
 const char *cpu_combine(struct cpu_device *device, const struct kernel_call *call);

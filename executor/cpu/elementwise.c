@@ -370,7 +370,7 @@ static void run_backward(const struct kernel_call *call, const struct loops *loo
 const char *cpu_elementwise(struct cpu_device *device, const struct kernel_call *call)
 {
     enum function function = call->op->function;
-    if (function == FUNCTION_ROPE) return cpu_rope(device, call);
+    if (function_is_rope(function)) return cpu_rope(device, call);
     if (function == FUNCTION_ALIBI) return cpu_alibi(device, call);
     if (function == FUNCTION_MODULATE) return cpu_modulate(device, call);
     bool is_empty = array_elements(&call->outputs[0]) == 0 || array_elements(&call->inputs[0]) == 0;

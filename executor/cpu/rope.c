@@ -89,25 +89,27 @@ const char *cpu_rope(struct cpu_device *device, const struct kernel_call *call)
     // Of a video's frames the place is that of the frame, which stands in front of the heads.
     int at = in->rank > 4 ? in->rank - 3 : array_find(in, DIM_SEQ);
     if (at < 0) at = array_find(in, DIM_JOINT);
+    if (at < 0) at = array_find(in, DIM_ENTRY);
     int64_t width = array_last(in);
     if (at < 0) return "rope needs the dim seq";
     if (op->rotary_first + op->rotary_dims > width) return "rope is wider than a head";
     int64_t elements = array_elements(in);
     if (elements == 0) return NULL;
     // Of all positions, whichever of them are here: some rows at a time come by.
-    int64_t last = in->first[at] + in->sizes[at];
+    int64_t last = in->first[at] + in->sizes[at], each = op->rate > 0 ? op->rate : 1;
     struct cpu_rotation wanted = {.theta = op->scalar,
                                   .dims = op->rotary_dims,
                                   .columns = op->rotary_columns,
                                   .still = op->rotary_still,
-                                  .count = last > in->whole[at] ? last : in->whole[at]};
+                                  .count = each * (last > in->whole[at] ? last : in->whole[at])};
     const REAL *table = table_of(device, &wanted), *x = in->data;
     if (!table) return cpu_no_memory(device);
-    REAL *y = call->outputs[0].data, sign = op->phase == PHASE_FORWARD ? 1 : -1;
+    bool is_back = (op->phase == PHASE_FORWARD) == (op->function == FUNCTION_ROPE_BACK);
+    REAL *y = call->outputs[0].data, sign = is_back ? -1 : 1;
     int64_t inner = array_stride(in, at);
     for (int64_t i = 0; i < elements; i += width) {
         int64_t position = in->first[at] + i / inner % in->sizes[at];
-        rotate(op, table + position * wanted.dims, sign, width, x + i, y + i);
+        rotate(op, table + each * position * wanted.dims, sign, width, x + i, y + i);
     }
     return NULL;
 }

@@ -10,8 +10,14 @@ static bool is_sigmoid(enum function function)
     return function == FUNCTION_ROUTE_SIGMOID_TOP_K || function == FUNCTION_ROUTE_SIGMOID;
 }
 
+static double softplus(double x)
+{
+    return fmax(x, 0) + log1p(exp(-fabs(x)));
+}
+
 static double score_of(const struct op *op, double logit, double largest)
 {
+    if (op->function == FUNCTION_ROUTE_ROOT) return sqrt(softplus(logit));
     return is_sigmoid(op->function) ? 1 / (1 + exp(-logit)) : exp(logit - largest);
 }
 
@@ -28,6 +34,12 @@ static bool is_in_sum(const struct op *op, bool is_chosen)
 {
     if (op->function == FUNCTION_ROUTE_SIGMOID) return false;
     return op->function == FUNCTION_ROUTE_SOFTMAX || is_chosen;
+}
+
+static double slope_of(const struct op *op, double logit, double score)
+{
+    if (op->function == FUNCTION_ROUTE_ROOT) return 1 / (1 + exp(-logit)) / (2 * score);
+    return is_sigmoid(op->function) ? score * (1 - score) : score;
 }
 
 // The best of `count` not yet taken; of equal ones the first. -1 when none is left.
@@ -66,16 +78,15 @@ static void close_groups(const struct op *op, double *ranked, int64_t count, boo
     }
 }
 
-static void route_token(const struct op *op, const REAL *logits, const REAL *bias, int64_t count,
-                        double *ranked, REAL *weights)
+// Weights of 1 for those that are chosen, 0 for others.
+static void choose_experts(const struct op *op, const REAL *logits, const REAL *bias, int64_t count,
+                           double *ranked, REAL *weights)
 {
-    double largest = largest_of(logits, count), sum = 0, whole = 0;
-    for (int64_t i = 0; i < count; i++) {
+    double largest = largest_of(logits, count), whole = 0;
+    for (int64_t i = 0; i < count; i++)
         whole += score_of(op, (double)logits[i], largest);
-        weights[i] = 0;
-    }
     // A bias is added to what the score is worth among all experts.
-    if (is_sigmoid(op->function)) whole = 1;
+    if (is_sigmoid(op->function) || op->function == FUNCTION_ROUTE_ROOT) whole = 1;
     for (int64_t i = 0; i < count; i++) {
         double x = (double)logits[i];
         ranked[i] = bias ? score_of(op, x, largest) / whole + (double)bias[i] : x;
@@ -87,6 +98,18 @@ static void route_token(const struct op *op, const REAL *logits, const REAL *bia
         ranked[best] = -HUGE_VAL;
         weights[best] = 1;
     }
+}
+
+// `told`: the experts of the token, where the data says them; else NULL.
+static void route_token(const struct op *op, const REAL *logits, const REAL *bias,
+                        const int64_t *told, int64_t count, double *ranked, REAL *weights)
+{
+    double largest = largest_of(logits, count), sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        weights[i] = 0;
+    for (int n = 0; n < op->top_k && told; n++)
+        weights[told[n]] = 1;
+    if (!told) choose_experts(op, logits, bias, count, ranked, weights);
     for (int64_t i = 0; i < count; i++) {
         if (is_in_sum(op, weights[i] > 0)) sum += score_of(op, (double)logits[i], largest);
     }
@@ -140,7 +163,10 @@ const char *cpu_route(struct cpu_device *device, const struct kernel_call *call)
     const struct kernel_array *logits = &call->inputs[0];
     const struct op *op = call->op;
     int64_t count = array_last(logits), elements = array_elements(logits);
-    const REAL *x = logits->data, *bias = call->input_count > 1 ? call->inputs[1].data : NULL;
+    const struct kernel_array *second = call->input_count > 1 ? &call->inputs[1] : NULL;
+    bool is_told = second && second->element == ELEMENT_INT64;
+    const REAL *x = logits->data, *bias = second && !is_told ? second->data : NULL;
+    const int64_t *told = is_told ? second->data : NULL;
     if (op->group_count > 1 && count % op->group_count) return "groups of experts of unequal size";
     double *ranked = cpu_scratch(device, SCRATCH_ROWS, 2 * count * (int64_t)sizeof *ranked);
     if (!ranked) return cpu_no_memory(device);
@@ -149,7 +175,8 @@ const char *cpu_route(struct cpu_device *device, const struct kernel_call *call)
         if (op->function == FUNCTION_ROUTE_NEAR_BEST)
             route_near_best(op, x + i, NULL, count, ranked, weights);
         else
-            route_token(op, x + i, bias, count, ranked, weights);
+            route_token(op, x + i, bias, told ? told + i / count * op->top_k : NULL, count, ranked,
+                        weights);
     }
     return NULL;
 }
@@ -167,7 +194,7 @@ static void route_token_backward(const struct op *op, const REAL *d, const REAL 
     sum = op->function == FUNCTION_ROUTE_SIGMOID ? 1 : sum + op->sum_epsilon;
     for (int64_t j = 0; j < count; j++) {
         double s = score_of(op, (double)logits[j], largest);
-        double slope = is_sigmoid(op->function) ? s * (1 - s) : s;
+        double slope = slope_of(op, (double)logits[j], s);
         double own = weights[j] > 0 ? op->scalar * (double)d[j] : 0;
         d_logits[j] = (REAL)(slope / sum * (own - (is_in_sum(op, weights[j] > 0) ? mean : 0)));
     }

@@ -236,6 +236,7 @@ enum given {
     GIVEN_LAST,
     GIVEN_PAIR,
     GIVEN_ONE,
+    GIVEN_EXPERT,
 };
 static const struct given_row {
     const char *name;
@@ -269,6 +270,7 @@ static const struct given_row {
     {"each_other", GIVEN_ONE, 0},
     {"each_stream", GIVEN_ONE, 0},
     {"each_channel", GIVEN_ONE, 0},
+    {"token_experts", GIVEN_EXPERT, 0},
 };
 
 static const struct given_row *given_of(const char *name)
@@ -329,6 +331,10 @@ static double given_at(struct engine *engine, const struct block *block,
     case GIVEN_LAYER_TOKEN:
         token = data_row(engine, sequence)[place];
         return (double)(token < block->vocab ? token : 0);
+    case GIVEN_EXPERT:
+        token = data_row(engine, sequence)[place];
+        return (double)((token * tensor->extents[2].size + index[2]) %
+                        engine->request->graph->expert_count);
     case GIVEN_PLACE:
         return (double)place;
     case GIVEN_ZERO:

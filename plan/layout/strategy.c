@@ -2,6 +2,7 @@
 
 #include "models/op_image.h"
 #include "models/op_scan.h"
+#include "plan/layout/entries.h"
 #include "plan/layout/rules.h"
 #include "plan/layout/spatial.h"
 
@@ -332,7 +333,8 @@ bool strategy_is_keys(const struct op *op, bool output, int index)
 {
     // A choice is of its query.
     if (op->kind == OP_ATTENTION) return !output && (index == 1 || index == 2);
-    if (op->kind == OP_CHOOSE) return !output && index == 1;
+    if (op->kind == OP_CHOOSE || op->kind == OP_POOLED) return !output && index == 1;
+    if (op->kind == OP_POOLED_BACKWARD) return index == (output ? 1 : 2);
     if (op->kind != OP_ATTENTION_BACKWARD) return false;
     return output ? index == 1 || index == 2 : index == 2 || index == 3;
 }
@@ -431,8 +433,9 @@ struct layout strategy_zeros(const struct mesh *mesh, const struct parallel *par
             i++;
         if (i == reader->input_count) continue;
         struct strategy strategy = strategy_of(mesh, parallel, block, reader);
-        return strategy_gradient(mesh, &strategy,
-                                 strategy_input(mesh, &strategy, block, reader, i));
+        struct layout read = strategy_input(mesh, &strategy, block, reader, i);
+        read = entries_gradient(mesh, &strategy, block, reader, read);
+        return strategy_gradient(mesh, &strategy, read);
     }
 }
 

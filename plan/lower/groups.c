@@ -306,7 +306,7 @@ static bool is_same_rotation(const struct grouping *grouping, int a, int b)
     return x->scalar == y->scalar && x->rotary_dims == y->rotary_dims &&
            x->rotary_first == y->rotary_first && x->phase == y->phase &&
            x->rotary_columns == y->rotary_columns && x->rotary_still == y->rotary_still &&
-           layout_axes_on(of_x, DIM_SEQ) == layout_axes_on(of_y, DIM_SEQ);
+           x->rate == y->rate && layout_axes_on(of_x, DIM_SEQ) == layout_axes_on(of_y, DIM_SEQ);
 }
 
 // ROPES: with the latest that is alone.

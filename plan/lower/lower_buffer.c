@@ -114,6 +114,8 @@ struct key_stream lowering_stream(const struct lowering *low, const struct op *o
     struct key_stream stream = {0};
     if (!strategy_is_keys(op, output, index)) return stream;
     if (op_keys_dim(low->block, op) != DIM_SEQ) return stream;
+    // Tokens that are pooled, whole as well, are not worth a ring.
+    if (op->kind == OP_POOLED || op->kind == OP_POOLED_BACKWARD) return stream;
     bool passes_by = false;
     for (int i = 0; i < low->mesh->axis_count; i++) {
         if (strategy->of[i] != DIM_SEQ) continue;

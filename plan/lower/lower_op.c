@@ -1,5 +1,6 @@
 #include "models/op_image.h"
 #include "models/op_linear_loss.h"
+#include "plan/layout/entries.h"
 #include "plan/lower/lowering.h"
 
 #include <assert.h>
@@ -37,7 +38,8 @@ static unsigned linear_axes(const struct lowering *low, const struct op *op,
                             const struct strategy *strategy)
 {
     if (op->phase == PHASE_FORWARD) return 0;
-    if (op->phase != PHASE_WEIGHT && !passes_on(low->block, op)) return strategy->used_up;
+    if (op->phase != PHASE_WEIGHT && !passes_on(low->block, op))
+        return strategy->used_up | entries_axes(low->mesh, strategy, low->block, op);
     unsigned axes = 0;
     for (int i = 0; i < low->mesh->axis_count; i++) {
         if (strategy->of[i] == DIM_NONE) axes |= 1u << i;
@@ -207,6 +209,7 @@ void lowering_measure(const struct lowering *low, const struct op *op, struct in
     instr->value_dim = size[DIM_VALUE_DIM] ? size[DIM_VALUE_DIM] : size[DIM_HEAD_DIM];
     instr->seq = size[DIM_SEQ];
     instr->kv_seq = size[DIM_KV_SEQ] ? size[DIM_KV_SEQ] : size[DIM_SEQ];
+    if (op->kind == OP_CHOOSE && op->rate > 0) instr->kv_seq = size[DIM_ENTRY];
     if (op->kind == OP_ATTENTION || op->kind == OP_ATTENTION_BACKWARD) {
         struct attention_shape shape = op_attention_shape(low->block, op, size);
         instr->batch = shape.outer;

@@ -217,9 +217,32 @@ static void every_op_of_every_family_has_a_whole_rule(void **state)
     }
 }
 
+// Of 8 queries half the pairs with 8 tokens in sight, or with a window of 4, and half those with 4
+// entries, or of 2 that are chosen; two products of 3 numbers for each of 2 heads, and five in
+// backward.
+static void tokens_and_entries_are_counted(void **state)
+{
+    (void)state;
+    const int64_t size[DIM_COUNT] = {[DIM_BATCH] = 1, [DIM_SEQ] = 8,      [DIM_ENTRY] = 4,
+                                     [DIM_HEAD] = 2,  [DIM_HEAD_DIM] = 3, [DIM_RANK] = 6};
+    struct op op = {.kind = OP_POOLED, .causal = true, .window = 8, .rate = 2};
+    assert_true(op_rule(OP_POOLED)->flop(NULL, &op, size) == (32 + 16) * 2 * 2 * 3 * 2);
+    op.window = 4, op.top_k = 2;
+    assert_true(op_rule(OP_POOLED)->flop(NULL, &op, size) == (24 + 12) * 2 * 2 * 3 * 2);
+    op.kind = OP_POOLED_BACKWARD;
+    assert_true(op_rule(OP_POOLED)->flop(NULL, &op, size) == (24 + 12) * 5 * 2 * 3 * 2);
+    const struct op choice = {.kind = OP_CHOOSE, .causal = true, .rate = 2, .top_k = 1};
+    const int64_t asked[DIM_COUNT] = {[DIM_BATCH] = 1,      [DIM_SEQ] = 8,      [DIM_ENTRY] = 4,
+                                      [DIM_INDEX_HEAD] = 2, [DIM_HEAD_DIM] = 3, [DIM_KV_SEQ] = 0};
+    assert_true(op_rule(OP_CHOOSE)->flop(NULL, &choice, asked) == 16 * 2 * 9);
+    const struct extent entries = {DIM_ENTRY, -4};
+    assert_int_equal(extent_size(&entries, 3, 11), 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tokens_and_entries_are_counted),
         cmocka_unit_test(a_llama_layer_keeps_what_the_memory_model_says),
         cmocka_unit_test(unfused_attention_keeps_the_squares),
         cmocka_unit_test(a_gpt_layer_keeps_what_korthikanti_counts),

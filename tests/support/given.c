@@ -129,3 +129,15 @@ bool given_waves(struct interpreter *in, int tensor)
     }
     return true;
 }
+
+void given_experts(struct interpreter *in, int tensor, const double *tokens, int64_t length,
+                   int64_t experts)
+{
+    const int64_t *sizes = in->sizes[tensor];
+    double *values = interpreter_array(in, tensor);
+    for (int64_t i = 0; i < interpreter_elements(in, tensor); i++) {
+        int64_t row = i / sizes[2],
+                token = (int64_t)tokens[row / sizes[1] * length + row % sizes[1]];
+        values[i] = (double)((token * sizes[2] + i % sizes[2]) % experts);
+    }
+}

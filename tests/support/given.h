@@ -6,6 +6,10 @@
 // The rows that scores look up by distance.
 void given_buckets(struct interpreter *in, int tensor);
 void given_distances(struct interpreter *in, int tensor);
+// The experts that the table says of each token: those of token t begin with t times as many as it
+// has of them. Sequences of tokens are `length` apart.
+void given_experts(struct interpreter *in, int tensor, const double *tokens, int64_t length,
+                   int64_t experts);
 // Of pictures that are compared with texts: the last place of a text, and what each pair is and
 // has. Whether the tensor is one of these.
 bool given_pairs(struct interpreter *in, int tensor);

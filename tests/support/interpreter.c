@@ -289,6 +289,12 @@ static void (*const RUN[OP_KIND_COUNT])(struct interpreter *in, const struct op 
     [OP_DELTA_BACKWARD] = interpreter_delta,
     [OP_CHOOSE] = interpreter_choose,
     [OP_CHOOSE_BACKWARD] = interpreter_choose,
+    [OP_SINKHORN] = interpreter_sinkhorn,
+    [OP_SINKHORN_BACKWARD] = interpreter_sinkhorn,
+    [OP_POOL] = interpreter_pool,
+    [OP_POOL_BACKWARD] = interpreter_pool,
+    [OP_POOLED] = interpreter_pooled,
+    [OP_POOLED_BACKWARD] = interpreter_pooled,
     [OP_LINEAR_LOSS] = interpreter_linear_loss,
     [OP_LINEAR_LOSS_BACKWARD] = interpreter_linear_loss,
 };

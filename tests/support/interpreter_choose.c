@@ -8,7 +8,8 @@ static double score_of(const struct interpreter *in, const struct op *op, int64_
 {
     int q = op->inputs[0], k = op->inputs[1];
     int64_t heads = interpreter_size(in, q, DIM_INDEX_HEAD);
-    int64_t width = interpreter_size(in, q, DIM_HEAD_DIM), keys = interpreter_size(in, k, DIM_SEQ);
+    int64_t width = interpreter_size(in, q, DIM_HEAD_DIM);
+    int64_t keys = interpreter_size(in, k, op->rate > 0 ? DIM_ENTRY : DIM_SEQ);
     int64_t queries = interpreter_size(in, q, DIM_SEQ);
     const double *to = in->values[k] + (row / queries * keys + key) * width;
     double sum = 0;
@@ -26,7 +27,9 @@ static void choose_row(struct interpreter *in, const struct op *op, int64_t row)
 {
     int64_t queries = interpreter_size(in, op->inputs[0], DIM_SEQ), written = 0;
     int64_t keys = row % queries + in->offset[DIM_SEQ] + 1;
-    assert(op->causal && keys <= interpreter_size(in, op->inputs[1], DIM_SEQ));
+    // Entries whose last token is no further than the query.
+    if (op->rate > 0) keys /= op->rate;
+    assert(op->causal);
     double *chosen = in->values[op->outputs[0]] + row * op->top_k;
     for (int64_t j = 0; j < keys; j++) {
         double own = score_of(in, op, row, j);

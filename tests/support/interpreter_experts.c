@@ -31,6 +31,7 @@ static bool is_sigmoid(enum function function)
 // Positive scores, of which the weights are shares of the sum: over all experts or the chosen.
 static double score(enum function function, double logit)
 {
+    if (function == FUNCTION_ROUTE_ROOT) return sqrt(log(1 + exp(logit)));
     return is_sigmoid(function) ? sigmoid(logit) : exp(logit);
 }
 
@@ -93,6 +94,20 @@ static void route_near_best(const struct op *op, const double *logits, const dou
     }
 }
 
+// `told`: the experts of the token, where a table of tokens says them.
+static void route_told(const struct op *op, const double *logits, const double *told, int64_t count,
+                       double *weights)
+{
+    for (int64_t i = 0; i < count; i++) {
+        weights[i] = 0;
+        for (int k = 0; k < op->top_k; k++)
+            weights[i] += (int64_t)told[k] == i;
+    }
+    double sum = score_sum(op, logits, weights, count);
+    for (int64_t i = 0; i < count; i++)
+        weights[i] *= op->scalar * score(op->function, logits[i]) / sum;
+}
+
 static void route_token(const struct op *op, const double *logits, const double *bias,
                         int64_t count, double *weights)
 {
@@ -101,7 +116,9 @@ static void route_token(const struct op *op, const double *logits, const double 
     double ranked[EXPERT_MAX], whole = 0;
     assert(count <= EXPERT_MAX);
     for (int64_t i = 0; i < count; i++)
-        whole += is_sigmoid(op->function) ? 1.0 / (double)count : score(op->function, logits[i]);
+        whole += is_sigmoid(op->function) || op->function == FUNCTION_ROUTE_ROOT
+                     ? 1.0 / (double)count
+                     : score(op->function, logits[i]);
     for (int64_t i = 0; i < count; i++)
         ranked[i] = bias ? score(op->function, logits[i]) / whole + bias[i] : logits[i];
     if (op->group_count > 1) close_groups(op, ranked, count, bias != NULL);
@@ -126,6 +143,7 @@ static void route_token_backward(const struct op *op, const double *d_weights, c
     for (int64_t j = 0; j < count; j++) {
         double s = score(op->function, logits[j]);
         double slope = is_sigmoid(op->function) ? s * (1 - s) : s;
+        if (op->function == FUNCTION_ROUTE_ROOT) slope = sigmoid(logits[j]) / (2 * s);
         double own = weights[j] > 0 ? op->scalar * d_weights[j] : 0;
         bool counts = op->function == FUNCTION_ROUTE_SOFTMAX || weights[j] > 0;
         d_logits[j] = slope / sum * (own - (counts ? mean : 0));
@@ -140,6 +158,11 @@ void interpreter_route(struct interpreter *in, const struct op *op)
     for (int64_t i = 0; i < interpreter_elements(in, op->outputs[0]); i += count) {
         if (op->kind == OP_ROUTE) {
             const double *bias = op->input_count > 1 ? v[op->inputs[1]] : NULL;
+            if (bias && in->block->tensors[op->inputs[1]].role == TENSOR_IDS) {
+                route_told(op, v[op->inputs[0]] + i, bias + i / count * op->top_k, count,
+                           v[op->outputs[0]] + i);
+                continue;
+            }
             route_token(op, v[op->inputs[0]] + i, bias, count, v[op->outputs[0]] + i);
         } else {
             route_token_backward(op, v[op->inputs[0]] + i, v[op->inputs[1]] + i,

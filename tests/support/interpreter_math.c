@@ -93,6 +93,9 @@ static void rope(struct interpreter *in, const struct op *op)
     int64_t index[DIM_COUNT] = {0}, size[DIM_COUNT];
     int64_t half = op->rotary_dims / 2, first = op->rotary_first;
     double sign = op->phase == PHASE_FORWARD ? 1 : -1;
+    if (op->function == FUNCTION_ROPE_BACK) sign = -sign;
+    enum dim place = op->rate > 0 ? DIM_ENTRY : DIM_SEQ;
+    double tokens = op->rate > 0 ? (double)op->rate : 1;
     interpreter_sizes(in, from, size);
     do {
         int64_t at = index[DIM_HEAD_DIM], dim = at - first;
@@ -100,7 +103,7 @@ static void rope(struct interpreter *in, const struct op *op)
         *out = x;
         if (dim < 0 || dim >= op->rotary_dims) continue;
         double rate = pow(op->scalar, -2.0 * (double)(dim % half) / (double)op->rotary_dims);
-        double angle = sign * rate * (double)(index[DIM_SEQ] + in->offset[DIM_SEQ]);
+        double angle = sign * rate * tokens * (double)(index[place] + in->offset[place]);
         index[DIM_HEAD_DIM] = dim < half ? at + half : at - half;
         double other = *interpreter_at(in, from, index);
         index[DIM_HEAD_DIM] = at;
@@ -139,7 +142,7 @@ static void elementwise_backward(struct interpreter *in, const struct op *op)
 
 void interpreter_elementwise(struct interpreter *in, const struct op *op)
 {
-    if (op->function == FUNCTION_ROPE) {
+    if (function_is_rope(op->function)) {
         rope(in, op);
     } else if (op->function == FUNCTION_ALIBI) {
         add_alibi(in, op);

@@ -34,6 +34,10 @@ void interpreter_choose(struct interpreter *in, const struct op *op);
 // Whether attention lets query `row`, of (batch, seq), see a key that is here.
 bool interpreter_is_chosen(const struct interpreter *in, const struct op *op, int64_t row,
                            int64_t key);
+// tests/support/interpreter_pool.c
+void interpreter_sinkhorn(struct interpreter *in, const struct op *op);
+void interpreter_pool(struct interpreter *in, const struct op *op);
+void interpreter_pooled(struct interpreter *in, const struct op *op);
 // tests/support/interpreter_experts.c
 void interpreter_route(struct interpreter *in, const struct op *op);
 void interpreter_dispatch(struct interpreter *in, const struct op *op);

@@ -110,6 +110,8 @@ static void give_ids(struct whole_model *model, struct interpreter *in, int tens
     if (strcmp(name, "relative_buckets") == 0) return given_buckets(in, tensor);
     if (strcmp(name, "distances") == 0) return given_distances(in, tensor);
     int64_t seq = model->of->seq_len, ahead = 0;
+    if (strcmp(name, "token_experts") == 0)
+        return given_experts(in, tensor, model->tokens, seq + AHEAD, model->graph->expert_count);
     if (strcmp(name, "labels") == 0 || strcmp(name, "next_token_ids") == 0) ahead = 1;
     if (strcmp(name, "mtp.labels") == 0) ahead = 2;
     bool is_position = strcmp(name, "position_ids") == 0;
