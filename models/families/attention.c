@@ -160,8 +160,7 @@ static int repeat_heads(struct layers *layers, const char *name, int input)
     return layers_rename(layers, name, input, shape);
 }
 
-// Negative where there is none.
-static int sink(struct layers *layers, int64_t window)
+int layers_sink(struct layers *layers, int64_t window)
 {
     const struct decoder *d = layers->decoder;
     if (!d->attention_sink || (d->sink_is_local && window == 0)) return -1;
@@ -173,7 +172,7 @@ static int fused(struct layers *layers, struct heads heads, int64_t window)
 {
     const struct decoder *d = layers->decoder;
     struct builder *builder = &layers->builder;
-    int sinks = sink(layers, window);
+    int sinks = layers_sink(layers, window);
     int out = builder_tensor(builder, named(layers, heads, "context"), TENSOR_ACTIVATION,
                              ELEMENT_COMPUTE, context_shape(layers, heads));
     struct shape rows = SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, {DIM_HEAD, d->head_count});
@@ -259,7 +258,7 @@ static int score(struct layers *layers, struct heads heads, struct distances apa
     scores = layers_add_distances(layers, scores, apart, heads.query, key);
     struct op softmax = core_op(layers, heads, "softmax", OP_SOFTMAX, window);
     softmax.flop_per_element = SOFTMAX_FLOP;
-    return append_core(layers, softmax, scores, sink(layers, window), square);
+    return append_core(layers, softmax, scores, layers_sink(layers, window), square);
 }
 
 static int unfused(struct layers *layers, struct heads heads, int64_t window)
@@ -279,12 +278,18 @@ static int unfused(struct layers *layers, struct heads heads, int64_t window)
 }
 
 // No fused kernel adds numbers by distance to its scores, and no chain chooses keys.
-int layers_attend(struct layers *layers, struct heads heads, int64_t window)
+int layers_attend_core(struct layers *layers, struct heads heads, int64_t window)
 {
     const struct decoder *d = layers->decoder;
     bool has_distances = d->disentangled.span > 0 || (d->relative.bucket_count > 0 && !heads.name);
     bool is_fused = heads.chosen || (layers->options.flash && !has_distances);
-    int context = is_fused ? fused(layers, heads, window) : unfused(layers, heads, window);
+    return is_fused ? fused(layers, heads, window) : unfused(layers, heads, window);
+}
+
+int layers_attend(struct layers *layers, struct heads heads, int64_t window)
+{
+    const struct decoder *d = layers->decoder;
+    int context = layers_attend_core(layers, heads, window);
     if (heads.gate)
         context = layers_gate(layers, "attention.gated", *heads.gate, context, FUNCTION_SIGMOID, 1);
     if (d->inner_norms)
@@ -304,6 +309,7 @@ int layers_attention(struct layers *layers, int input, int64_t window)
 {
     const struct decoder *d = layers->decoder;
     if (d->latent.kv_rank > 0) return layers_latent_attention(layers, input, window);
+    if (d->pooled.q_rank > 0) return layers_pooled_attention(layers, input, window);
     struct heads heads = make_heads(layers, input, window);
     if (!d->attention_gate) return layers_attend(layers, heads, window);
     int gate = project_heads(layers, input, "attention.gate", DIM_HEAD, d->head_count, 1);

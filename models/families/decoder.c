@@ -393,6 +393,8 @@ static void build_layers(struct graph *graph, struct layers start_layers)
             layers.is_unrotated = kind.is_unrotated;
             layers.is_unnormed = kind.is_first;
             layers.is_sparse = kind.is_sparse;
+            layers.is_hashed = kind.is_hashed;
+            layers.pooling = kind.pooling;
             layers.out_bias = kind.is_last && d->last_out_bias;
             layers.parts = kind.parts;
             layers.takes_keys = kind.takes_keys;

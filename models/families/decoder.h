@@ -25,15 +25,18 @@ struct experts {
     bool shared_gate;         // times sigmoid of a projection to one number (qwen2_moe)
     enum function route;
     double route_scale;
-    double route_epsilon;  // on the sum of scores that those of the chosen are divided by
-    bool route_bias;       // the router has a trained bias (gpt-oss)
-    bool choice_bias;      // a bias that balances loads, for the choice alone (deepseek_v3)
-    bool expert_bias;      // products inside experts have biases (gpt-oss)
-    double clamp;          // of what the gates and ups of experts make; 0 = none (hy_v4)
-    bool result_norm;      // what experts and shared ones make together is normed (axk1)
-    bool is_beside_mlp;    // they are added to the mlp, read the residual by norms of their own,
-                           // and what one makes is multiplied with a number of its own (gemma4)
-    const bool *is_dense;  // by layer: an ordinary mlp of `ffn`; NULL = none is
+    double route_epsilon;    // on the sum of scores that those of the chosen are divided by
+    bool route_bias;         // the router has a trained bias (gpt-oss)
+    bool choice_bias;        // a bias that balances loads, for the choice alone (deepseek_v3)
+    bool expert_bias;        // products inside experts have biases (gpt-oss)
+    double clamp;            // of what the gates and ups of experts make; 0 = none (hy_v4)
+    bool shared_is_clamped;  // as well (deepseek_v4)
+    const bool *is_hashed;   // by layer: which experts a token goes to a table of tokens says;
+                             // NULL = no layer's does
+    bool result_norm;        // what experts and shared ones make together is normed (axk1)
+    bool is_beside_mlp;      // they are added to the mlp, read the residual by norms of their own,
+                             // and what one makes is multiplied with a number of its own (gemma4)
+    const bool *is_dense;    // by layer: an ordinary mlp of `ffn`; NULL = none is
 };
 
 // Multi-head latent attention (DeepSeek-V2, section 2.1); kv_rank 0 = ordinary attention.
@@ -170,6 +173,24 @@ struct hyper {
     int64_t count;
     double magnitude;  // of the factors, which a sigmoid makes
     double epsilon;    // above what sigmoids make
+    int rounds;  // states are mixed by matrices whose rows and columns are divided so often by
+                 // their sums (deepseek_v4); 0 = each stays what it is
+};
+
+// Attention of queries to one head of near tokens, which are keys and values at once, and to
+// entries that far ones are pooled to (deepseek_v4): models/families/pooled.c.
+enum pooling {
+    POOLING_NONE,    // near tokens alone
+    POOLING_CHOSEN,  // entries that overlap, of which the indexer chooses
+    POOLING_ALL,     // longer ones, all of them
+};
+struct pooled_attention {
+    int64_t q_rank;  // 0 = none has such attention
+    int64_t rope_dim;
+    int64_t rates[POOLING_ALL + 1];  // tokens of an entry
+    double rope_theta;               // of layers with entries
+    int64_t out_groups, out_rank;    // what heads make is projected in groups of neighbours first
+    const uint8_t *kinds;            // by layer, enum pooling
 };
 
 // Products in groups (squeezebert); 0 = in one.
@@ -243,6 +264,7 @@ struct decoder {
     int64_t per_layer_vocab;  // its rows; 0 = vocab
     struct alternating altup;
     struct hyper hyper;
+    struct pooled_attention pooled;
     struct product_groups groups;
 
     struct experts experts;

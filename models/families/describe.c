@@ -53,6 +53,7 @@ struct graph *decoder_describe(struct arena *arena, const struct decoder *d,
     graph->top_k = d->experts.top_k;
     graph->expert_ffn = d->experts.ffn;
     graph->has_indexer = d->indexer.top_k > 0;
+    graph->out_group_count = d->pooled.out_groups;
     graph->vocab_padded = (d->vocab + multiple - 1) / multiple * multiple;
     graph->seq_len_max = d->seq_len_max;
     if (options->dropout) {

@@ -45,7 +45,10 @@ static int route(struct layers *layers, int input)
                     .output_count = 1,
                     .inputs = {logits},
                     .outputs = {weights}};
-    if (experts->choice_bias) {
+    if (layers->is_hashed) {
+        op.inputs[op.input_count++] = layers_data(layers, "token_experts", ELEMENT_INT64,
+                                                  layers_tokens(DIM_CHOSEN, experts->top_k));
+    } else if (experts->choice_bias) {
         op.inputs[op.input_count++] = layers_parameter(layers, "router.choice", "bias",
                                                        SHAPE({DIM_GATE, experts->count}), NULL);
     }
@@ -69,16 +72,6 @@ static int move(struct layers *layers, const char *name, enum op_kind kind, int 
     return output;
 }
 
-static int activate(struct layers *layers, int gate, int up)
-{
-    static const char NAME[] = "experts.activation";
-    double clamp = layers->decoder->experts.clamp;
-    if (clamp <= 0) return layers_activate(layers, NAME, gate, up);
-    int output = layers_gate(layers, NAME, gate, up, FUNCTION_CLAMPED_SILU, clamp);
-    layers_set_class(layers, OP_CLASS_ACTIVATION);
-    return output;
-}
-
 static int experts_mlp(struct layers *layers, int rows)
 {
     const struct decoder *d = layers->decoder;
@@ -99,14 +92,19 @@ static int experts_mlp(struct layers *layers, int rows)
                               .bias = experts->expert_bias};
     int gated = d->gated ? layers_project(layers, rows, gate) : -1;
     int raised = layers_project(layers, rows, up);
-    return layers_project(layers, activate(layers, gated, raised), down);
+    layers->clamp = experts->clamp;
+    int active = layers_activate(layers, "experts.activation", gated, raised);
+    layers->clamp = 0;
+    return layers_project(layers, active, down);
 }
 
 // What every token passes through, beside its chosen experts.
 static int shared(struct layers *layers, int input)
 {
     const struct decoder *d = layers->decoder;
+    layers->clamp = d->experts.shared_is_clamped ? d->experts.clamp : 0;
     int output = layers_named_mlp(layers, "shared", input, d->experts.shared_ffn, MERGE_SHARED);
+    layers->clamp = 0;
     if (!d->experts.shared_gate) return output;
     struct projection gate = {.name = "shared.weight",
                               .weight = SHAPE({DIM_HIDDEN, d->hidden}),

@@ -190,7 +190,7 @@ static const void *read_hy_v4(struct family_reader *reader)
     decoder.indexer.norm_epsilon = decoder.norm_epsilon;
     decoder.attention_gate = decoder.attention_sink = true;
     decoder.experts.clamp = decoder.experts.count > 0 ? streamed.swiglu_limit : 0;
-    decoder.hyper = (struct hyper){streamed.hc_mult, streamed.hc_magnitude, streamed.hc_eps};
+    decoder.hyper = (struct hyper){streamed.hc_mult, streamed.hc_magnitude, streamed.hc_eps, 0};
     return family_decoder(reader, &decoder);
 }
 

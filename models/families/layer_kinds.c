@@ -36,6 +36,8 @@ struct layer_kind layer_kind_at(const struct decoder *d, int64_t layer)
                    layer + 1 == d->layer_count,
         .is_first = d->first_is_unnormed && layer == 0,
         .is_sparse = d->altup.is_sparse && d->altup.is_sparse[layer],
+        .is_hashed = d->experts.is_hashed && d->experts.is_hashed[layer],
+        .pooling = d->pooled.kinds ? (enum pooling)d->pooled.kinds[layer] : POOLING_NONE,
         .takes_keys = handed_keys(d, layer),
         .takes = handed_on(d, layer - 1),
         .gives = handed_on(d, layer),
@@ -48,7 +50,8 @@ static bool is_alike(const struct layer_kind *a, const struct layer_kind *b)
     return a->is_mixture == b->is_mixture && a->is_local == b->is_local &&
            a->is_last == b->is_last && a->is_first == b->is_first && a->is_apart == b->is_apart &&
            a->is_sparse == b->is_sparse && a->parts == b->parts && a->takes_keys == b->takes_keys &&
-           a->takes == b->takes && a->gives == b->gives;
+           a->is_hashed == b->is_hashed && a->pooling == b->pooling && a->takes == b->takes &&
+           a->gives == b->gives;
 }
 
 bool layer_kind_is_same(const struct layer_kind *a, const struct layer_kind *b)
@@ -95,6 +98,10 @@ const char *layer_kind_name(const struct layers *layers, const struct layer_kind
     if (kind->is_first) name = arena_print(arena, "%s.first", name);
     // Layers that hand on other things are told apart by those, where any are; last, the end.
     if (kind->is_sparse) name = arena_print(arena, "%s.sparse", name);
+    if (kind->pooling)
+        name = arena_print(arena, "%s.%s", name,
+                           kind->pooling == POOLING_CHOSEN ? "chosen" : "pooled");
+    if (kind->is_hashed) name = arena_print(arena, "%s.hashed", name);
     if (kind->takes_keys) name = arena_print(arena, "%s.shared", name);
     if (layers->decoder->kv_shared_count > 0 || layers->decoder->indexer.is_shared)
         name = arena_print(arena, "%s.%u-%u", name, kind->takes, kind->gives);

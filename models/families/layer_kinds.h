@@ -12,6 +12,8 @@ struct layer_kind {
     bool is_sparse;   // the gate of its mlp
     bool takes_keys;  // and what it gets and hands on: models/families/handed.h
     unsigned takes, gives;
+    bool is_hashed;  // the choice of its experts
+    enum pooling pooling;
     int block;  // of those that are alike
 };
 enum { LAYER_KINDS_MAX = 24 };

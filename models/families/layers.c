@@ -233,7 +233,7 @@ int layers_gather(struct layers *layers, const char *name, int ids, struct exten
 
 static double flop_of(enum function function)
 {
-    if (function == FUNCTION_ROPE) return ROPE_FLOP;
+    if (function_is_rope(function)) return ROPE_FLOP;
     return function == FUNCTION_SCALE || function == FUNCTION_RELU ? SCALE_FLOP : ACTIVATION_FLOP;
 }
 
@@ -330,7 +330,13 @@ int layers_activate(struct layers *layers, const char *name, int gate, int up)
     const struct decoder *d = layers->decoder;
     if (d->activation_is_xielu) return layers_xielu(layers, name, up);
     double scalar = d->activation_scalar > 0 ? d->activation_scalar : 1;
-    int output = gate >= 0 ? layers_gate(layers, name, gate, up, d->activation, scalar)
+    enum function function = d->activation;
+    if (layers->clamp > 0) {
+        function = FUNCTION_CLAMPED_SILU;
+        scalar = layers->clamp;
+    }
+    assert(gate >= 0 || layers->clamp <= 0);
+    int output = gate >= 0 ? layers_gate(layers, name, gate, up, function, scalar)
                            : layers_function(layers, name, up, d->activation, scalar);
     layers_set_class(layers, OP_CLASS_ACTIVATION);
     return output;

@@ -23,7 +23,10 @@ struct layers {
     int keys[2], values[2], embedded, chosen;
     int streams;     // states of tokens beside their own (decoder.altup)
     bool is_sparse;  // the mlp's gate
-    bool out_bias;   // as decoder.out_bias, of this layer
+    bool is_hashed;  // the choice of experts (decoder.experts)
+    double clamp;    // of gates and ups; 0 = none
+    enum pooling pooling;
+    bool out_bias;  // as decoder.out_bias, of this layer
 };
 
 // (batch, seq, size of `dim`).
@@ -95,6 +98,10 @@ struct heads {
 // From there to the output projection, fused or as the chain. Ops are called "attention.out" and so
 // on, or as `heads.name` says.
 int layers_attend(struct layers *layers, struct heads heads, int64_t window);
+// To what heads make, without gate and projection; and the number a head that joins the softmax,
+// negative where there is none.
+int layers_attend_core(struct layers *layers, struct heads heads, int64_t window);
+int layers_sink(struct layers *layers, int64_t window);
 
 // Attention from the normed input to the output projection, and the mlp likewise.
 int layers_attention(struct layers *layers, int input, int64_t window);
@@ -174,6 +181,8 @@ bool decoder_asks_encoder(const struct decoder *decoder);
 // models/families/describe.c: a graph without blocks.
 struct graph *decoder_describe(struct arena *arena, const struct decoder *decoder,
                                const struct import_options *options);
+// models/families/pooled.c
+int layers_pooled_attention(struct layers *layers, int input, int64_t window);
 // models/families/latent.c
 int layers_latent_attention(struct layers *layers, int input, int64_t window);
 // models/families/scan.c: from the normed input to the projection out.

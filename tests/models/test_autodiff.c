@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 // The derived backward of every family is compared with finite differences of its forward, block
 // by block: a random weighting of the block's output is the function that is differentiated.
@@ -33,6 +34,8 @@ static int64_t id_limit(const struct block *block, int ids)
         if (op->kind == OP_GATHER && op->inputs[0] == ids) {
             return block->tensors[op->inputs[1]].extents[0].size;
         }
+        if (op->kind == OP_ROUTE && op->input_count > 1 && op->inputs[1] == ids)
+            return block->tensors[op->inputs[0]].extents[2].size;
         if (op->kind == OP_LOSS && op->inputs[1] == ids) {
             return block->tensors[op->inputs[0]].extents[2].size;
         }
@@ -45,11 +48,24 @@ static int64_t id_limit(const struct block *block, int ids)
     return 1;
 }
 
+// Ones for each of its states, and experts of a token that are not the same.
+static bool fill_told(struct interpreter *in, int tensor)
+{
+    bool is_one = strcmp(in->block->tensors[tensor].name, "each_stream") == 0;
+    bool is_expert = strcmp(in->block->tensors[tensor].name, "token_experts") == 0;
+    int64_t each = is_expert ? in->sizes[tensor][2] : 1;
+    for (int64_t i = 0; i < interpreter_elements(in, tensor) && (is_one || is_expert); i++) {
+        int64_t of = is_expert ? (i / each + i % each) % id_limit(in->block, tensor) : 1;
+        interpreter_array(in, tensor)[i] = (double)of;
+    }
+    return is_one || is_expert;
+}
+
 static void fill(struct interpreter *in, uint64_t *seed)
 {
     for (int t = 0; t < in->block->tensor_count; t++) {
         const struct tensor *tensor = &in->block->tensors[t];
-        if (tensor->producer >= 0) continue;
+        if (tensor->producer >= 0 || fill_told(in, t)) continue;
         double *values = interpreter_array(in, t);
         for (int64_t i = 0; i < interpreter_elements(in, t); i++) {
             bool is_ids = tensor->role == TENSOR_IDS;
@@ -138,12 +154,31 @@ static void derived_gradients_equal_finite_differences_with_the_unfused_chain(vo
     }
 }
 
+// Entries, attention to them, mixed states and told experts. Of what chooses entries there is no
+// slope but at a jump.
+static void entries_and_mixed_states_have_their_gradients(void **state)
+{
+    static const char MODEL[] =
+        "{\"model_type\": \"deepseek_v4\", \"vocab_size\": 11, \"hidden_size\": 6, "
+        "\"moe_intermediate_size\": 3, \"num_hidden_layers\": 3, \"num_attention_heads\": 2, "
+        "\"head_dim\": 4, \"qk_rope_head_dim\": 2, \"q_lora_rank\": 3, \"o_groups\": 2, "
+        "\"o_lora_rank\": 2, \"num_experts_per_tok\": 2, \"n_routed_experts\": 3, "
+        "\"index_n_heads\": 2, \"index_head_dim\": 2, \"index_topk\": 1, "
+        "\"sliding_window\": 2, \"hc_mult\": 2, \"hc_sinkhorn_iters\": 2, "
+        "\"hc_eps\": 0.01, \"rms_norm_eps\": 0.05, "
+        "\"layer_types\": [\"sliding_attention\", \"compressed_sparse_attention\", "
+        "\"heavily_compressed_attention\"], \"compress_rate_csa\": 2, "
+        "\"compress_rate_hca\": 2, \"num_hash_layers\": 1}";
+    check_model(*state, MODEL, true);
+}
+
 // Families route in few ways; all of them, with every bias that experts can have.
 static void every_way_to_route_has_its_gradient(void **state)
 {
     static const enum function ROUTES[] = {
         FUNCTION_ROUTE_SOFTMAX,       FUNCTION_ROUTE_SOFTMAX_TOP_K, FUNCTION_ROUTE_TOP_K_SOFTMAX,
-        FUNCTION_ROUTE_SIGMOID_TOP_K, FUNCTION_ROUTE_SIGMOID,       FUNCTION_ROUTE_NEAR_BEST};
+        FUNCTION_ROUTE_SIGMOID_TOP_K, FUNCTION_ROUTE_SIGMOID,       FUNCTION_ROUTE_NEAR_BEST,
+        FUNCTION_ROUTE_ROOT};
     for (size_t i = 0; i < sizeof ROUTES / sizeof *ROUTES; i++) {
         enum function route = ROUTES[i];
         struct decoder decoder = {
@@ -165,7 +200,8 @@ static void every_way_to_route_has_its_gradient(void **state)
                         .route_scale = 1.5,
                         .route_bias = true,
                         .choice_bias = route == FUNCTION_ROUTE_SIGMOID_TOP_K ||
-                                       route == FUNCTION_ROUTE_SIGMOID,
+                                       route == FUNCTION_ROUTE_SIGMOID ||
+                                       route == FUNCTION_ROUTE_ROOT,
                         .expert_bias = true}};
         struct import_options options = {.flash = true};
         struct graph *graph = decoder_graph(*state, &decoder, &options);
@@ -285,6 +321,7 @@ int main(void)
         cmocka_unit_test(derived_gradients_equal_finite_differences_with_fused_attention),
         cmocka_unit_test(derived_gradients_equal_finite_differences_with_the_unfused_chain),
         cmocka_unit_test(every_way_to_route_has_its_gradient),
+        cmocka_unit_test(entries_and_mixed_states_have_their_gradients),
         cmocka_unit_test(forward_indices_stay_and_backward_follows_in_order),
         cmocka_unit_test(a_weight_gradient_is_its_own_phase),
         cmocka_unit_test(gradients_of_a_shared_input_are_summed_by_one_add),
