@@ -49,6 +49,18 @@ static bool is_product(const struct op *op)
     return op->kind == OP_CONTRACT && op->merge == 0 && op->input_count == 2;
 }
 
+// The same dims under another name: values that are keys, which no chain makes.
+static bool is_alias(const struct block *block, const struct op *op)
+{
+    const struct tensor *from = &block->tensors[op->inputs[0]];
+    const struct tensor *to = &block->tensors[op->outputs[0]];
+    for (int i = 0; i < to->rank; i++) {
+        const struct extent *a = &from->extents[i], *b = &to->extents[i];
+        if (a->dim != b->dim || a->size != b->size) return false;
+    }
+    return true;
+}
+
 // The tensor that was renamed and repeated into `tensor`, which is read here alone; -1 if none was.
 static int keys_of(struct chain *chain, int tensor)
 {
@@ -57,6 +69,7 @@ static int keys_of(struct chain *chain, int tensor)
     for (;;) {
         int producer = block->tensors[source].producer;
         if (producer < 0 || block->ops[producer].kind != OP_EXPAND) break;
+        if (is_alias(block, &block->ops[producer])) break;
         // Another reader of what was repeated would lose it.
         if (chain->readers[source] != 1 || !drop(chain, producer)) return -1;
         source = block->ops[producer].inputs[0];

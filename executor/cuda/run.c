@@ -67,10 +67,18 @@ static const char *check_lookup(const struct kernel_array *ids, const struct ker
     return array_shares_dims(ids, table) ? "a lookup whose table shares a dim with its ids" : NULL;
 }
 
+// Entries that tokens are pooled to, and what goes with them (plan/unexecuted.c).
+static bool is_pooled(const struct op *op)
+{
+    return op->rate > 0 || op->function == FUNCTION_ROPE_BACK ||
+           op->function == FUNCTION_ROUTE_ROOT;
+}
+
 const char *cuda_can_run(const struct kernel_call *call)
 {
     enum op_kind kind = call->op->kind;
-    if ((unsigned)kind >= OP_KIND_COUNT || !KERNELS[kind].run) return "no kernel for this operator";
+    bool is_known = (unsigned)kind < OP_KIND_COUNT && KERNELS[kind].run;
+    if (!is_known || is_pooled(call->op)) return "no kernel for this operator";
     switch (kind) {
     case OP_CONTRACT:
         return einsum_check(call);

@@ -6,6 +6,9 @@
 // release give the tokens of an entry by layer and say how many layers route by a table; those of
 // transformers list both kinds by name. Its prediction modules are not read, as there.
 
+// Their square times layers and widths is counted.
+enum { STREAMS_MAX = 256 };
+
 struct deepseek_v4 {
     int64_t vocab_size, hidden_size, moe_intermediate_size, num_hidden_layers, num_attention_heads;
     int64_t num_key_value_heads, head_dim, q_lora_rank, o_groups, o_lora_rank;
@@ -42,7 +45,7 @@ static const struct json_field FIELDS[] = {
     {JSON_OPT_I64(struct deepseek_v4, index_head_dim, 2, HEADS_MAX)},
     {JSON_OPT_I64(struct deepseek_v4, index_topk, 1, POSITIONS_MAX)},
     {JSON_OPT_I64(struct deepseek_v4, sliding_window, 1, POSITIONS_MAX)},
-    {JSON_OPT_I64(struct deepseek_v4, hc_mult, 1, HEADS_MAX)},
+    {JSON_OPT_I64(struct deepseek_v4, hc_mult, 1, STREAMS_MAX)},
     {JSON_OPT_I64(struct deepseek_v4, hc_sinkhorn_iters, 1, 1000)},
     {JSON_OPT_I64(struct deepseek_v4, num_hash_layers, 0, LAYERS_MAX)},
     {JSON_OPT_I64(struct deepseek_v4, qk_rope_head_dim, 2, HEADS_MAX)},
@@ -123,7 +126,7 @@ static const uint8_t *read_kinds(struct family_reader *reader, int64_t count)
     bool is_named = json_has(reader->object, LAYERS), is_listed = json_has(reader->object, RATIOS);
     const uint8_t *named = is_named ? family_layer_parts(reader, LAYERS, count, LAYER_NAMES) : NULL;
     if (!is_named && is_listed) read_ratios(reader, count, kinds);
-    if (!is_named && !is_listed) family_taken(reader, LAYERS, "by rule");
+    if (!is_named && !is_listed) family_taken(reader, "layer_types or compress_ratios", "by rule");
     for (int64_t i = 0; i < count && !reader->err->kind; i++) {
         if (named) kinds[i] = (uint8_t)(named[i] - 1);
         if (!named && !is_listed) kinds[i] = i > 2 && i % 2 ? POOLING_CHOSEN : POOLING_ALL;
@@ -138,7 +141,8 @@ static const bool *read_hashed(struct family_reader *reader, const struct deepse
          is_listed = json_has(reader->object, MLPS);
     const uint8_t *kinds = is_listed ? family_layer_parts(reader, MLPS, count, MLP_NAMES) : NULL;
     if (!is_listed && !json_has(reader->object, "num_hash_layers"))
-        family_taken(reader, "num_hash_layers", "%lld", (long long)record->num_hash_layers);
+        family_taken(reader, "mlp_layer_types or num_hash_layers", "%lld",
+                     (long long)record->num_hash_layers);
     for (int64_t i = 0; i < count && !reader->err->kind; i++)
         is_hashed[i] = kinds ? kinds[i] == HASHED : i < record->num_hash_layers;
     return is_hashed;
@@ -155,16 +159,22 @@ static const struct json_field RATE_FIELDS[] = {
     {0},
 };
 
+// Lists of what the release counts by layer say them as well.
 static struct rates read_rates(struct family_reader *reader, const struct deepseek_v4 *record)
 {
-    struct rates rates = {4, 128};
+    struct rates rates = {0, 0};
+    bool is_counted = json_has(reader->object, RATIOS) && !json_has(reader->object, LAYERS);
     if (json_has(reader->object, RATES)) {
         struct json object = json_get(reader->object, RATES, reader->err);
         json_read_lenient(&object, RATE_FIELDS, &rates, NULL, NULL, reader->err);
     }
     if (record->compress_rate_csa > 0) rates.chosen = record->compress_rate_csa;
     if (record->compress_rate_hca > 0) rates.all = record->compress_rate_hca;
-    return rates;
+    if (rates.chosen == 0 && !is_counted)
+        family_taken(reader, "compress_rates or compress_rate_csa", "4");
+    if (rates.all == 0 && !is_counted)
+        family_taken(reader, "compress_rates or compress_rate_hca", "128");
+    return (struct rates){rates.chosen > 0 ? rates.chosen : 4, rates.all > 0 ? rates.all : 128};
 }
 
 struct rope {
@@ -181,7 +191,15 @@ static void read_ropes(struct family_reader *reader, struct deepseek_v4 *record)
 {
     static const char *const NAMES[] = {"main", "compress"};
     double *const thetas[] = {&record->rope_theta, &record->compress_rope_theta};
-    if (reader->err->kind || !json_has(reader->object, ROPES)) return;
+    bool is_told =
+        record->qk_rope_head_dim > 0 || json_has(reader->object, "partial_rotary_factor");
+    if (reader->err->kind) return;
+    if (!json_has(reader->object, ROPES)) {
+        if (!is_told)
+            family_taken(reader, "qk_rope_head_dim or partial_rotary_factor", "%g",
+                         record->partial_rotary_factor);
+        return;
+    }
     struct json ropes = json_get(reader->object, ROPES, reader->err);
     for (int i = 0; i < 2 && json_is_object(&ropes); i++) {
         if (!json_has(&ropes, NAMES[i])) continue;
@@ -210,8 +228,9 @@ static void check(struct family_reader *reader, const struct deepseek_v4 *record
     } else if (rotary < 2 || rotary % 2 || rotary > record->head_dim ||
                rotary > record->index_head_dim) {
         family_fail(reader, "head_dim",
-                    "%lld dims, of heads of %lld and %lld, cannot be rotated in pairs", rotary,
-                    (long long)record->head_dim, (long long)record->index_head_dim);
+                    "%lld dims (qk_rope_head_dim or partial_rotary_factor), of heads of %lld "
+                    "and %lld, cannot be rotated in pairs",
+                    rotary, (long long)record->head_dim, (long long)record->index_head_dim);
     } else if (strcmp(record->scoring_func, "sqrtsoftplus") != 0) {
         family_fail(reader, "scoring_func", "must be \"sqrtsoftplus\" for deepseek_v4");
     } else if (decoder->activation != FUNCTION_SILU) {

@@ -87,7 +87,7 @@ static const struct block_program *lower(struct arena *arena, const struct block
 static void assert_equal_programs(struct arena *arena, const struct block *a, const struct block *b,
                                   const struct graph *graph)
 {
-    const struct block_program *x = lower(arena, a, graph, 64), *y = lower(arena, b, graph, 64);
+    const struct block_program *x = lower(arena, a, graph, 128), *y = lower(arena, b, graph, 128);
     assert_int_equal(x->instr_count, y->instr_count);
     for (int i = 0; i < x->instr_count; i++) {
         const struct instr *p = &x->instrs[i], *q = &y->instrs[i];
