@@ -141,16 +141,10 @@ static int picture_input(struct layers *layers, const char *name)
     return input;
 }
 
-// Between the towers: what the one says goes on beside what the other begins with.
+// Between the towers: what the one says goes past what the other begins with.
 static struct block between_towers(struct layers layers)
 {
-    const struct decoder *text = layers.decoder;
-    struct decoder tower = *text->encoder;
-    tower.contrast = text->contrast;
-    layers.decoder = &tower;
-    int picture = layers_picture_said(&layers, block_input(&layers, "vision.output"));
-    layers_fix_places(&layers);
-    layers.decoder = text;
+    int picture = picture_input(&layers, "vision.output");
     finish(&layers, embed(&layers, "token_ids"));
     return finish(&layers, picture);
 }
@@ -303,7 +297,8 @@ static struct block layer_block(struct layers layers, const struct layer_kind *k
     const struct decoder *d = layers.decoder;
     int x = block_input(&layers, "layer.input");
     int64_t window = kind->is_local ? d->window : 0;
-    if (d->contrast.width > 0) {
+    bool is_tower = d->picture.patch_count > 0;
+    if (d->contrast.width > 0 && !is_tower) {
         int picture = picture_input(&layers, "layer.picture");
         finish(&layers, any_layer(&layers, x, -1, window));
         return finish(&layers, picture);
@@ -312,6 +307,7 @@ static struct block layer_block(struct layers layers, const struct layer_kind *k
     layers_take(&layers, kind->takes);
     x = any_layer(&layers, x, kind->is_apart ? -1 : memory, window);
     if (kind->is_last && d->norm_in_last) x = layers_norm(&layers, "final_norm", x, d->norm);
+    if (kind->is_last && d->contrast.width > 0) x = layers_picture_said(&layers, x);
     finish(&layers, x);
     layers_give(&layers, kind->gives);
     if (memory >= 0 && !kind->is_last) finish(&layers, memory);
@@ -418,7 +414,9 @@ static void build_encoder(struct graph *graph, struct layers layers)
 {
     const struct decoder *d = layers.decoder;
     struct arena *arena = layers.builder.arena;
-    layers.decoder = d->encoder;
+    struct decoder *encoder = ARENA_COPY(arena, struct decoder, d->encoder, 1);
+    encoder->contrast = d->contrast;  // what it says of a picture its last layer ends with
+    layers.decoder = encoder;
     bool asks = decoder_asks_encoder(d);
     layers.stack = asks ? "encoder" : "vision";
     append_block(graph, embedding_block(layers));
@@ -467,7 +465,7 @@ struct graph *decoder_graph(struct arena *arena, const void *decoder,
     }
     layers = start(arena, d, options, graph->vocab_padded, "head", BLOCK_HEAD);
     append_block(graph, head_block(layers));
-    if (d->apart_count > 0) graph_add_alone(arena, graph);
+    if (d->apart_count > 0 || d->contrast.width > 0) graph_add_alone(arena, graph);
     graph->mtp_parameter_count = graph_mtp_parameter_count(graph);
     graph->parameter_count = graph_parameter_count(graph);
     graph->active_parameter_count = graph_active_parameter_count(graph);

@@ -27,12 +27,13 @@ struct layer_kind layer_kind_at(const struct decoder *d, int64_t layer)
 {
     unsigned parts = parts_of(d, layer);
     bool attends = parts & LAYER_ATTENTION;
+    bool says = d->contrast.width > 0 && d->picture.patch_count > 0;
     return (struct layer_kind){
         .is_mixture = parts & LAYER_MLP && has_experts(d, layer),
         .is_local = attends && layer_has_window(d, layer),
         .is_unrotated = attends && is_unrotated(d, layer),
         .is_apart = layer < d->apart_count,
-        .is_last = (decoder_asks_encoder(d) || d->norm_in_last || d->last_out_bias) &&
+        .is_last = (decoder_asks_encoder(d) || d->norm_in_last || d->last_out_bias || says) &&
                    layer + 1 == d->layer_count,
         .is_first = d->first_is_unnormed && layer == 0,
         .is_sparse = d->altup.is_sparse && d->altup.is_sparse[layer],

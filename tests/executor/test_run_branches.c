@@ -213,6 +213,40 @@ static void branches_side_by_side_compute_what_one_rank_does(void **state)
     assert_int_equal(ran, (7 + 3) * TRIED_COUNT + 5 * 2);
 }
 
+// Two towers that only their loss compares, of unlike widths: every sample of a step with each
+// other, so that there is one micro-batch, and without branches one tower waits for all the other.
+static const char COMPARED[] =
+    "{\"model_type\": \"clip\", \"projection_dim\": 6, "
+    "\"vision_config\": {\"hidden_size\": 12, \"intermediate_size\": 10, "
+    "\"num_hidden_layers\": 3, \"num_attention_heads\": 2, \"image_size\": 4, "
+    "\"patch_size\": 2}, "
+    "\"text_config\": {\"hidden_size\": 8, \"intermediate_size\": 12, "
+    "\"num_hidden_layers\": 4, \"num_attention_heads\": 2, \"vocab_size\": 40, "
+    "\"max_position_embeddings\": 8}}";
+// Pictures 3 layers, what embeds the text, 4 of the text.
+static const struct tried APART[] = {
+    {3, {3, 3, 2}, {2, 2, -1}, {1, 1, 0}, {0, 1, 0}},
+    {4, {2, 1, 3, 2}, {1, 3, 3, -1}, {2, 1, 1, 0}, {0, 0, 1, 0}},
+};
+
+static void towers_that_are_compared_stand_side_by_side(void **state)
+{
+    struct run_case one = run_case_new(COMPARED, SEQ, BATCH);
+    one.parallel.micro_batch = BATCH;
+    struct run_outcome *expected = run_case_done(*state, &one);
+    for (size_t t = 0; t < sizeof APART / sizeof *APART; t++) {
+        struct run_case of = one;
+        branch(&of, &APART[t]);
+        if (t == 1) weights_apart(&of.parallel);
+        struct err why = {0};
+        struct run_outcome *found = run_case_run(*state, &of, &why);
+        if (!found) fail_msg("%s: %s", run_case_text(*state, &of), why.text);
+        check_tree(found->program, &APART[t]);
+        const char *difference = difference_of(*state, expected, found);
+        if (difference) fail_msg("split %d: %s", (int)t, difference);
+    }
+}
+
 // In a chain every stage of text carries the picture along: the same losses, other messages.
 static void a_chain_of_the_same_stages_sends_more(void **state)
 {
@@ -241,6 +275,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_rank_computes_what_plain_loops_do),
         cmocka_unit_test(branches_side_by_side_compute_what_one_rank_does),
+        cmocka_unit_test(towers_that_are_compared_stand_side_by_side),
         cmocka_unit_test(a_chain_of_the_same_stages_sends_more),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
