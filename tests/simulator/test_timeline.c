@@ -1,6 +1,8 @@
 #include "core/hash.h"
 #include "core/json_write.h"
+#include "cost_models/parameters.h"
 #include "models/import.h"
+#include "plan/script/graph.h"
 #include "simulator/inject.h"
 #include "simulator/kernels_account.h"
 #include "simulator/memory_time.h"
@@ -34,6 +36,7 @@ struct timeline_case {
     bool recomputes, is_folded, is_measured, is_injected;
     int64_t micro_batches;
     uint64_t hash;
+    const char *offload;  // NULL: nothing
 };
 
 static struct parallel parallel_of(const struct timeline_case *of)
@@ -52,6 +55,7 @@ static struct parallel parallel_of(const struct timeline_case *of)
     parallel.degree[AXIS_PP] = of->pp;
     parallel.degree[AXIS_DP] = of->dp;
     parallel.degree[AXIS_EP] = of->ep;
+    if (of->offload) assert_true(offload_parse(of->offload, &parallel.offload));
     return parallel;
 }
 
@@ -271,19 +275,19 @@ static uint64_t hash_of(struct arena *arena, const struct shown *shown)
 
 static const struct timeline_case CASES[] = {
     {"gpt2", "megatron-core", 2, 2, 2, 1, 1, 1, SCHEDULE_1F1B, false, true, false, false, 4,
-     0x92effe4f0cd9bbd5},
+     0x92effe4f0cd9bbd5, NULL},
     {"gpt2", "megatron-core", 1, 2, 4, 1, 2, 0, SCHEDULE_INTERLEAVED, true, true, false, false, 4,
-     0xbb2ff8e6bc4ac66e},
+     0xbb2ff8e6bc4ac66e, NULL},
     {"gpt2", "megatron-core", 2, 2, 2, 1, 1, 0, SCHEDULE_1F1B, false, false, true, false, 2,
-     0xddd420f964c49a30},
+     0xddd420f964c49a30, NULL},
     {"gpt2", "megatron-core", 1, 4, 2, 1, 1, 1, SCHEDULE_1F1B, false, false, false, true, 5,
-     0x9ae2c50c60413449},
+     0x9ae2c50c60413449, NULL},
     {"gpt2", "fsdp", 1, 1, 8, 1, 1, 3, SCHEDULE_1F1B, true, true, false, false, 2,
-     0x21bd31bae21cf783},
+     0x21bd31bae21cf783, NULL},
     {"mixtral-8x7b", "megatron-core", 1, 2, 4, 4, 1, 1, SCHEDULE_1F1B, false, true, false, false, 3,
-     0xaabb04dad61d2583},
+     0xaabb04dad61d2583, NULL},
     {"gpt2", "megatron-core", 1, 4, 2, 1, 1, 1, SCHEDULE_1F1B, false, true, false, false, 128,
-     0xb749907c9e4f16fa},
+     0xb749907c9e4f16fa, NULL},
 };
 
 static void timelines_tell_what_stands_here(void **state)
@@ -344,6 +348,45 @@ static void layers_sum_their_kernels(void **state)
     }
 }
 
+// Slots on the streams of copies move what the step graph says of the saved activations of all
+// layers, out in forward and back in backward.
+static void copies_tell_what_they_move(void **state)
+{
+    struct arena room = {0}, *arena = &room;
+    (void)state;
+    static const struct timeline_case OF = {"gpt2", "meshwright",  1,     1,    8,     1,     1,
+                                            0,      SCHEDULE_1F1B, false, true, false, false, 2,
+                                            0,      "activations"};
+    const struct shown *shown = show(arena, &OF);
+    const struct program *program = shown->evaluation.program;
+    const struct step_rules rules = step_rules_of(shown->request.stack, program);
+    const struct step_graph *graph = step_graph_make(arena, program, &rules);
+    double moved[2] = {0}, spans[2] = {0};
+    for (int t = graph->first[0]; t < graph->first[1]; t++) {
+        const struct graph_task *task = &graph->tasks[t];
+        if (task->kind != TASK_COPY_OUT && task->kind != TASK_COPY_IN) continue;
+        moved[task->kind == TASK_COPY_IN] +=
+            task->count * (2 * task->bytes.compute + 4 * task->bytes.reals + task->bytes.plain);
+    }
+    assert_true(moved[0] > 0 && moved[1] == moved[0]);
+    for (int64_t i = 0; i < shown->trace.span_count; i++) {
+        const struct span *span = &shown->trace.spans[i];
+        bool is_copy = span->stream == STREAM_D2H || span->stream == STREAM_H2D;
+        if (!is_copy || task_id_of(&program->shape, span->task).kind >= SLOT_KIND_COUNT) continue;
+        struct json_writer writer = {.arena = arena};
+        json_open(&writer, NULL, '{');
+        shown->trace.span_args(shown->trace.context, i, &writer);
+        json_close(&writer, '}');
+        bool is_back = span->stream == STREAM_H2D;
+        is_near(member(writer.text, "bytes"), moved[is_back]);
+        is_near(member(writer.text, "bytes_per_s") * 1e-9 * (double)(span->end_ns - span->start_ns),
+                moved[is_back]);
+        spans[is_back]++;
+    }
+    assert_true(spans[0] >= 2 && spans[1] >= 2);
+    arena_free(arena);
+}
+
 static void is_level(const struct trace_level *level, int64_t at_ns, double bytes)
 {
     assert_int_equal(level->at_ns, at_ns);
@@ -400,6 +443,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(timelines_tell_what_stands_here),
         cmocka_unit_test(layers_sum_their_kernels),
+        cmocka_unit_test(copies_tell_what_they_move),
         cmocka_unit_test(memory_over_time_is_worked_by_hand),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
