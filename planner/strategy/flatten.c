@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Where a part begins or ends.
+// Where a part begins or ends. Usages are whole numbers: those of one time add up to the same in
+// any order.
 struct usage_change {
     int time, part;
     bool begins;
@@ -12,9 +13,7 @@ struct usage_change {
 static int compare_changes(const void *a, const void *b)
 {
     const struct usage_change *left = a, *right = b;
-    if (left->time != right->time) return left->time < right->time ? -1 : 1;
-    if (left->part != right->part) return left->part < right->part ? -1 : 1;
-    return (int)left->begins - (int)right->begins;
+    return left->time < right->time ? -1 : left->time > right->time;
 }
 
 static bool is_nothing(const double *usage, int count)
