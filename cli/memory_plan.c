@@ -103,10 +103,12 @@ static const char *stages_text(struct arena *arena, const struct plan_stages *st
             result->arena_bytes == result->bound_bytes
                 ? "proven optimal"
                 : arena_print(arena, "within %.2f %% of optimal", 100 * memory_gap(result));
+        // What a run takes, and --device-memory of it has to give.
+        int64_t peak_bytes = result->persistent_bytes + result->arena_bytes;
         text = arena_print(
-            arena, "%sStage %d%s: arena %s, %s\n", text, at->stage,
+            arena, "%sStage %d%s: arena %s, %s; %lld bytes with what stays\n", text, at->stage,
             at->stage_count == 1 ? "" : arena_print(arena, " and %d like it", at->stage_count - 1),
-            units_bytes(arena, (double)result->arena_bytes), proof);
+            units_bytes(arena, (double)result->arena_bytes), proof, (long long)peak_bytes);
     }
     return text;
 }

@@ -43,9 +43,7 @@ static bool check_executed(const struct run_job *job, struct err *err)
     return false;
 }
 
-// Whether these scripts may pass the memory that a device is said to have. What kernels and
-// collectives ask for beside arrays is not predicted (0.1 of 1.8 MiB for a tiny model, 1 of 412 MiB
-// for GPT-2): a quarter is left to it, since the smaller schedule costs little to make.
+// Whether these scripts pass the memory that a device is said to have.
 static bool passes_memory(struct arena *arena, const struct run_arguments *arguments,
                           const struct run_job *job, bool *passes, struct err *err)
 {
@@ -58,7 +56,7 @@ static bool passes_memory(struct arena *arena, const struct run_arguments *argum
     int64_t peak_bytes =
         plan_scripts_peak_bytes((const struct script *const *)job->scripts, job->request.stack,
                                 backend->real_bytes, backend->compute_bytes);
-    *passes = peak_bytes > arguments->device_memory_bytes / 4 * 3;
+    *passes = peak_bytes > arguments->device_memory_bytes;
     return true;
 }
 

@@ -129,8 +129,8 @@ struct backend {
     void (*close)(struct device *device);
     const char *(*allocate)(struct device *device, int64_t bytes, void **memory);
     void (*release)(struct device *device, void *memory);
-    // From now on the device has no more memory than this: what would take more of it, `allocate`
-    // or room that a kernel needs for itself, fails and says so. Returns what it says where more is
+    // From now on the device has no more memory for arrays than this: an `allocate` that would take
+    // more of it fails and says so. Returns what it says where more is
     // taken already. `is_trial`: it is given for now, while the host has it, and counted, so that
     // who asks knows how much would do. NULL: the device has what it has. `peak_bytes`, which goes
     // with it: the most that was taken at a time.

@@ -121,6 +121,34 @@ if ((faulted('read', 1))[0] eq '77') {
     }
 }
 
+# What `memory` prints of a plan is enough for its run, and more by what aligns weights alone,
+# however small the model: rooms of kernels and messages are of what a stack reserves. The plan's
+# own peak is no less.
+for (['rope', 'llama', 1, ''], ['pair', 'llama', 2, '--tp 2'], ['shards', 'gpt2', 2, '--zero 3'],
+     ['stages', 'gpt2', 2, '--pp 2'], ['moved', 'gpt2', 1, '--offload optimizer,gradients']) {
+    my ($name, $type, $ranks, @split) = @$_;
+    my %sizes = $type eq 'gpt2' ? (n_embd => 32, n_head => 4, n_layer => 6, n_positions => 32)
+        : (hidden_size => 32, num_attention_heads => 4, num_hidden_layers => 4,
+           rms_norm_eps => 1e-5, intermediate_size => 96, max_position_embeddings => 32);
+    write_text("$folder/tiny.json",
+               $json->encode({model_type => $type, vocab_size => 128, %sizes}));
+    my ($status, $out, $errors) = answer_of("$build/meshwright", 'plan', "$folder/tiny.json",
+        'dgx-a100-80g --stack meshwright --precision fp32 --force --seq-len 32 --global-batch 4',
+        '--micro-batch 1 --recompute none', "--gpus $ranks", @split, '-o', "$folder/$name.json",
+        '--json');
+    check("$name is planned", $status == 0, $errors) or next;
+    my $said = $json->decode($out)->{memory}{peak_bytes};
+    (undef, $out) = answer_of("$build/meshwright", 'memory', "$folder/$name.json");
+    my ($bytes) = sort { $b <=> $a } $out =~ /; (\d+) bytes with what stays/g;
+    my $run = run_of($name, "--device-memory $bytes");
+    my $taken = $run->{answer}{device_memory}{peak_bytes} // 0;
+    check("$name takes what memory says", $run->{status} == 0 && $taken <= $bytes
+          && $bytes - $taken <= 0.002 * $bytes && $bytes <= $said,
+          "$said $bytes $taken $run->{errors}");
+    my $less = run_of($name, '--device-memory', $taken - 1);
+    check("a byte less is too little for $name", $less->{status} == 4, $less->{errors});
+}
+
 my $refusal = qr/: a step does not fit into the \d+ bytes of device memory: (\d+) are/;
 # What is quick to find does not fit where the least does: a run makes that by itself.
 my $loose = run_of('away', $plenty)->{answer}{device_memory}{peak_bytes};

@@ -63,9 +63,7 @@ struct cpu_device {
 };
 
 extern const char CPU_NO_MEMORY[];
-// executor/cpu/memory.c: what the device has is memory of the host, counted. `cpu_take` counts so
-// many bytes more (or less, if negative); NULL, or what is said where there are no more.
-const char *cpu_take(struct cpu_device *device, int64_t bytes);
+// executor/cpu/memory.c: what the device has is memory of the host, its arrays counted.
 const char *cpu_allocate(struct device *device, int64_t bytes, void **memory);
 void cpu_release(struct device *device, void *memory);
 const char *cpu_limit(struct device *device, int64_t bytes, bool is_trial);

@@ -5,10 +5,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-// A rank's device is a part of the host's memory: what was asked for is counted, and where a limit
-// is set no more of it is given, as a device would. What the host rounds up to whole pages is its
-// own affair, and what it has of libraries, code and the host's side of a plan is no device memory.
-// While a limit is tried more is given, so that it is known how much a step takes.
+// A rank's device is a part of the host's memory: arrays that were asked for are counted, and where
+// a limit is set no more of them is given, as a device would. What the host rounds up to whole
+// pages is its own affair, and what it has of libraries, code, rooms of kernels and the host's side
+// of a plan is no memory of a plan's (`reserve_bytes` of a stack). While a limit is tried more is
+// given, so that it is known how much a step takes.
 
 enum { CACHE_LINE = 64 };
 
@@ -34,7 +35,7 @@ static int64_t spare_bytes(void)
     return (int64_t)sysconf(_SC_AVPHYS_PAGES) * sysconf(_SC_PAGESIZE) / 2;
 }
 
-const char *cpu_take(struct cpu_device *device, int64_t bytes)
+static const char *take(struct cpu_device *device, int64_t bytes)
 {
     int64_t taken = device->taken_bytes + bytes, limit = device->limit_bytes;
     bool is_past = bytes > 0 && limit > 0 && taken > limit;
@@ -78,7 +79,7 @@ const char *cpu_allocate(struct device *device, int64_t bytes, void **memory)
 {
     enum { SMALL_PAGE = 4096, LARGE_PAGE = 2 << 20 };
     struct cpu_device *own = own_of(device);
-    const char *fault = cpu_take(own, bytes);
+    const char *fault = take(own, bytes);
     if (fault) return fault;
     size_t page = bytes < 4 * LARGE_PAGE ? SMALL_PAGE : LARGE_PAGE;
     size_t rounded = ((size_t)bytes / page + 1) * page;
@@ -118,12 +119,10 @@ void *cpu_scratch(struct cpu_device *device, enum scratch scratch, int64_t bytes
     int64_t held = device->scratch_bytes[scratch];
     if (bytes <= held && device->scratch[scratch]) return device->scratch[scratch];
     size_t rounded = ((size_t)bytes / CACHE_LINE + 1) * CACHE_LINE;
-    if (cpu_take(device, (int64_t)rounded - held)) return NULL;
     // What it held goes first, so that the two are never there together.
     free(device->scratch[scratch]);
     device->scratch[scratch] = aligned_alloc(CACHE_LINE, rounded);
     device->scratch_bytes[scratch] = device->scratch[scratch] ? (int64_t)rounded : 0;
-    if (!device->scratch[scratch]) device->taken_bytes -= (int64_t)rounded;
     return device->scratch[scratch];
 }
 

@@ -46,12 +46,8 @@ static const REAL *table_of(struct cpu_device *device, const struct cpu_rotation
     device->next_rotation = (device->next_rotation + 1) % ROTATION_MAX;
     int64_t bytes = wanted->count * wanted->dims * (int64_t)sizeof(REAL);
     if (bytes > rotation->capacity_bytes) {
-        if (cpu_take(device, bytes - rotation->capacity_bytes)) return NULL;
         REAL *table = realloc(rotation->table, (size_t)bytes);
-        if (!table) {
-            device->taken_bytes -= bytes - rotation->capacity_bytes;
-            return NULL;
-        }
+        if (!table) return NULL;
         rotation->table = table;
         rotation->capacity_bytes = bytes;
     }

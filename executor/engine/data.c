@@ -161,8 +161,9 @@ bool data_open(struct engine *engine)
         add_slots(engine, &engine->script->tasks[t]);
     data->host = ARENA_NEW(engine->arena, int64_t, data->count);
     void *memory = NULL;
-    const char *fault = engine->backend->allocate(
-        engine->device, data->count * (int64_t)sizeof(int64_t) + 1, &memory);
+    int64_t bytes = data->count * (int64_t)sizeof(int64_t) + 1;
+    engine->beside_bytes += bytes;
+    const char *fault = engine->backend->allocate(engine->device, bytes, &memory);
     data->memory = memory;
     if (!engine_ok(engine, -1, fault)) return false;
     return engine->request->options->data != DATA_CORPUS || open_feed(engine);

@@ -192,10 +192,14 @@ static int64_t staging_wanted(const struct engine *engine, enum stream stream)
     return most;
 }
 
-static bool reserve(struct engine *engine, int64_t bytes, char **memory)
+// `bytes` that the plan places, and more that it does not.
+static bool reserve(struct engine *engine, int64_t bytes, int64_t beside_bytes, char **memory)
 {
     void *got = NULL;
-    if (!engine_ok(engine, -1, engine->backend->allocate(engine->device, bytes + 64, &got)))
+    beside_bytes += 64;
+    engine->beside_bytes += beside_bytes;
+    if (!engine_ok(engine, -1,
+                   engine->backend->allocate(engine->device, bytes + beside_bytes, &got)))
         return false;
     *memory = got;
     return true;
@@ -213,7 +217,7 @@ static bool open_memory(struct engine *engine)
 {
     const struct script *script = engine->script;
     int64_t guard = poison_guard_bytes(engine);
-    if (!reserve(engine, script->arena_bytes * engine->widen + 2 * guard, &engine->memory))
+    if (!reserve(engine, script->arena_bytes * engine->widen, 2 * guard, &engine->memory))
         return false;
     engine->memory += guard;
     adopt_memory(engine, engine->memory);
@@ -222,7 +226,7 @@ static bool open_memory(struct engine *engine)
         int64_t bytes = staging_wanted(engine, (enum stream)s);
         engine->staging_bytes += 2 * bytes;
         for (int i = 0; i < 2 && (s == 0 || bytes > 0); i++) {
-            if (!reserve(engine, bytes, &engine->staging[s][i])) return false;
+            if (!reserve(engine, 0, bytes, &engine->staging[s][i])) return false;
         }
     }
     return true;

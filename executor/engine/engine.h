@@ -74,6 +74,7 @@ struct engine {
     char *memory;                    // the arena; between guards
     char *staging[STREAM_COUNT][2];  // see engine_staging
     int64_t staging_bytes;           // of all
+    int64_t beside_bytes;            // of arrays that no plan places: staging, tokens, guards
     struct streams *streams;
     struct segments *segments;
     bool is_capturing;

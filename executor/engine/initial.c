@@ -232,6 +232,7 @@ bool initial_reals(struct engine *engine, char **reals)
     int64_t bytes = INITIAL_PIECE * engine->real_bytes;
     *reals = NULL;
     if (engine->compute_bytes == engine->real_bytes) return true;
+    engine->beside_bytes += bytes;
     if (!engine_ok(engine, -1, engine->backend->allocate(engine->device, bytes, &memory)))
         return false;
     *reals = memory;

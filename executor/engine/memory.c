@@ -13,6 +13,12 @@ bool memory_limit(struct engine *engine, struct run_result *result)
     return engine_ok(engine, -1, engine->backend->limit(engine->device, bytes, true));
 }
 
+// Of the most that was taken at a time, what the plan places: that is what a limit is of.
+static int64_t placed_peak_bytes(const struct engine *engine)
+{
+    return engine->backend->peak_bytes(engine->device) - engine->beside_bytes;
+}
+
 // The largest of a number of each rank.
 static bool most_of(struct engine *engine, int64_t mine, int64_t *most)
 {
@@ -30,12 +36,13 @@ bool memory_hold(struct engine *engine)
 {
     int64_t bytes = engine->request->options->device_memory_bytes, most;
     if (bytes == 0 || engine->step > engine->first_step) return true;
-    if (!most_of(engine, engine->backend->peak_bytes(engine->device), &most)) return false;
+    if (!most_of(engine, placed_peak_bytes(engine), &most)) return false;
     if (most > bytes)
         return err_set(engine->err, ERR_SYSTEM,
                        "a step does not fit into the %lld bytes of device memory: %lld are the "
                        "least",
                        (long long)bytes, (long long)most);
+    bytes += engine->beside_bytes;
     return engine_ok(engine, -1, engine->backend->limit(engine->device, bytes, false));
 }
 
@@ -75,8 +82,7 @@ bool memory_gather(struct engine *engine, struct run_result *result)
     enum { DEVICE, HOST, NVME, TAKEN, COUNT };
     bool is_limited = engine->request->options->device_memory_bytes > 0;
     int64_t mine[COUNT] = {result->arena_used_bytes + result->state_bytes, engine->host_bytes,
-                           engine->nvme_bytes,
-                           is_limited ? engine->backend->peak_bytes(engine->device) : 0};
+                           engine->nvme_bytes, is_limited ? placed_peak_bytes(engine) : 0};
     int64_t *all = ARENA_NEW(engine->arena, int64_t, COUNT * ranks);
     const char *fault = engine->transport->host_gather(engine->world, mine, all, COUNT);
     if (!engine_ok(engine, -1, fault)) return false;

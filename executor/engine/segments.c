@@ -62,6 +62,7 @@ bool segments_open(struct engine *engine)
     segments->keys = (uint64_t *)(void *)host_memory(engine, bytes);
     if (!segments->keys) return false;
     void *keys = NULL;
+    engine->beside_bytes += bytes;
     const char *fault = engine->backend->allocate(engine->device, bytes, &keys);
     segments->device_keys = keys;
     return engine_ok(engine, -1, fault);

@@ -141,6 +141,7 @@ static bool reserve(struct engine *engine, enum element element, int64_t count, 
 {
     int64_t bytes = count * engine_element_bytes(engine, element);
     void *got = NULL;
+    engine->beside_bytes++;
     if (!engine_ok(engine, -1, engine->backend->allocate(engine->device, bytes + 1, &got)))
         return false;
     *memory = got;

@@ -62,6 +62,7 @@ bool weight_casts_open(struct engine *engine)
         engine->backend->allocate(engine->device, 2 * casts->bytes + factor_bytes, &memory);
     casts->memory = memory;
     engine->staging_bytes += factor_bytes;
+    engine->beside_bytes += factor_bytes;
     return engine_ok(engine, -1, fault);
 }
 

@@ -94,8 +94,8 @@ char *run_drive_text(struct arena *arena, const struct run_compare *compare, con
                        folder);
 }
 
-// What --device-memory gives, and what was taken of it: more than the plan's peak, which is without
-// the rooms that kernels and collectives have for themselves.
+// What --device-memory gives, and what was taken of it: arrays that the plan places. The rooms that
+// kernels and collectives have for themselves are of what a stack reserves.
 static const char *limit_text(struct arena *arena, const struct run_result *result)
 {
     if (result->device_limit_bytes == 0) return "";
