@@ -83,7 +83,8 @@ static void rows_and_columns_are_divided_in_turn(void **state)
 }
 
 // y = a / (a + b) with a = 1/4, b = 1/2: its slopes are 8/9 and -4/9, those of a by its row 3/16
-// and -3/16, those of b 1/4 and -1/4.
+// and -3/16, those of b 1/4 and -1/4. With a quarter more in each number and in the sum a is 1/2, b
+// 3/4 and their slopes 4/9 and -2/9.
 static void a_matrix_has_the_gradient_of_its_divisions(void **state)
 {
     (void)state;
@@ -96,6 +97,9 @@ static void a_matrix_has_the_gradient_of_its_divisions(void **state)
     call.outputs[0] = ARRAY(d_x, MATRICES, 1, 1, 2, 2);
     run(&world, &call);
     assert_close(d_x, (const double[]){1 / 6.0, -1 / 6.0, -1 / 9.0, 1 / 9.0}, 4);
+    op.scalar = 0.25;
+    run(&world, &call);
+    assert_close(d_x, (const double[]){1 / 12.0, -1 / 12.0, -1 / 18.0, 1 / 18.0}, 4);
     world.backend->close(world.device);
 }
 
