@@ -74,6 +74,20 @@ static void what_cannot_be_is_said(void **state)
     plan.parallel.schedule = SCHEDULE_ZB_V;
     plan.parallel.vpp = 2;
     check_error(&plan, "--branches: not with schedules of several chunks a stage");
+    plan = base(*state, "two-towers-2b", 4);
+    plan.parallel.replica_count = 1;
+    struct err err = {0};
+    assert_false(branches_check(plan.graph, &plan.parallel, &err));
+    assert_string_equal(err.text, "--branches: not with --replica-batches");
+    plan.parallel.replica_count = 0;
+    plan.graph->stage_count_max = 1;
+    err = (struct err){0};
+    assert_false(branches_check(plan.graph, &plan.parallel, &err));
+    assert_string_equal(err.text,
+                        "--branches: not with parameters that blocks of several stages read");
+    plan.graph->stage_count_max = 0;
+    err = (struct err){0};
+    assert_true(branches_check(plan.graph, &plan.parallel, &err));
 }
 
 static struct program *lower(struct arena *arena, const struct plan_case *plan)

@@ -458,6 +458,18 @@ static void replicas_of_their_own_numbers_are_checked(void **state)
                        "exchange in every micro-batch");
 }
 
+// What compares whole sequences keeps them whole, however the length divides.
+static void sequences_that_are_compared_stay_whole(void **state)
+{
+    struct plan_case plan = base(*state, "clip-vit-large-patch14");
+    plan.workload.seq_len = 64;
+    plan.parallel.degree[AXIS_TP] = plan.parallel.degree[AXIS_PP] = 1;
+    plan.parallel.degree[AXIS_CP] = 2;
+    plan.parallel.degree[AXIS_DP] = 64;
+    check_error(&plan, "--cp 2: clip-vit-large-patch14 compares what whole sequences say; only 1 "
+                       "works");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -476,6 +488,7 @@ int main(void)
         cmocka_unit_test(the_schedule_has_its_say),
         cmocka_unit_test(tables_of_heads_leave_no_shards_to_ulysses),
         cmocka_unit_test(sequences_fit_the_table_of_positions),
+        cmocka_unit_test(sequences_that_are_compared_stay_whole),
         cmocka_unit_test(grids_that_cannot_be_are_refused),
         cmocka_unit_test(replicas_of_their_own_numbers_are_checked),
     };
