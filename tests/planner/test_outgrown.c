@@ -1,6 +1,7 @@
 #include "planner/outgrown.h"
 
 #include "planner/choice.h"
+#include "planner/ranking.h"
 #include "tests/support/test.h"
 
 // What else is searched where nothing fits: a device of a mebibyte, on which nothing ever does, so
@@ -162,10 +163,98 @@ static void what_fits_is_searched_once(void **state)
     assert_int_equal(err.kind, ERR_USAGE);
 }
 
+static bool searched(struct arena *arena, const struct search_request *request,
+                     const struct pins *pins, struct search_result *result)
+{
+    struct search_request asked = *request;
+    struct uneven_answer answer;
+    struct err err = {0};
+    asked.pins = *pins;
+    return uneven_search(arena, &asked, result, &answer, &err) && result->best_count > 0;
+}
+
+// The fastest of what may answer: the first rung on which a plan fits, and what else may leave.
+static struct pins answer_of(struct arena *arena, const struct search_request *request,
+                             double *step_s)
+{
+    struct pins rungs[4], best;
+    struct search_result result;
+    int at = 0, rivals = 0;
+    for (int r = 0; r < 4; r++) {
+        rungs[r] = r == 0 ? request->pins : rungs[r - 1];
+        if (r == 1) rungs[r].search_parameters = TIER_HOST;
+        if (r == 2) pins_set(&rungs[r], CHOICE_BUCKET_BYTES, 4194304, 4194304);
+        if (r == 3) rungs[r].search_gradients = true;
+    }
+    while (at < 4 && !searched(arena, request, &rungs[at], &result))
+        at++;
+    *step_s = 0;
+    if (at == 4) return rungs[3];
+    best = rungs[at];
+    *step_s = result.best[0].cost.step_s;
+    const struct parallel *plan = &result.best[0].parallel;
+    bool is_pressed = !offload_is_none(&plan->offload) || plan->recompute != RECOMPUTE_NONE;
+    bool is_fetched = rungs[at].search_parameters == TIER_HOST;
+    struct pins others[3] = {rungs[at], rungs[at], rungs[at]};
+    if (is_fetched || is_pressed) {
+        others[rivals].search_gradients = true;
+        others[rivals++].search_parameters = TIER_DEVICE;
+    }
+    if (!is_fetched && is_pressed) others[rivals++].search_parameters = TIER_HOST;
+    if (rivals > 0 && !rungs[at].search_gradients) {
+        others[rivals].search_gradients = true;
+        others[rivals++].search_parameters = TIER_HOST;
+    }
+    for (int i = 0; i < rivals; i++) {
+        if (!searched(arena, request, &others[i], &result)) continue;
+        if (step_ns(result.best[0].cost.step_s) >= step_ns(*step_s)) continue;
+        *step_s = result.best[0].cost.step_s;
+        best = others[i];
+    }
+    return best;
+}
+
+// From a device on which nothing fits to one on which all does.
+static void what_else_may_leave_is_asked_where_memory_is_short(void **state)
+{
+    enum { STEPS = 8, STEP_BYTES = 440000 };
+    int answered[3] = {0}, other = 0;
+    struct arena *arena = *state;
+    struct search_request roomy = request_of(arena, (int64_t)1 << 34);
+    struct search_result plain;
+    pins_clear(&roomy.pins, CHOICE_RECOMPUTE);
+    roomy.objective = OBJECTIVE_MEMORY;
+    assert_true(searched(arena, &roomy, &roomy.pins, &plain));
+    int64_t most = plain.best[0].memory.reserved_bytes;
+    for (int64_t bytes = most - STEPS * STEP_BYTES; bytes <= most; bytes += STEP_BYTES) {
+        struct search_request request = request_of(arena, bytes);
+        struct stack stack = *request.stack;
+        struct search_result result;
+        struct uneven_answer answer;
+        struct outgrown outgrown;
+        struct err err = {0};
+        double step_s;
+        stack.offload = RETURNED;
+        request.stack = &stack;
+        request.pins.search_offload = true;
+        pins_clear(&request.pins, CHOICE_RECOMPUTE);
+        struct pins wanted = answer_of(arena, &request, &step_s);
+        assert_true(outgrown_search(arena, &request, false, &result, &answer, &outgrown, &err));
+        assert_int_equal(result.best_count > 0, step_s > 0);
+        if (step_s > 0) assert_true(result.best[0].cost.step_s == step_s);
+        assert_int_equal(request.pins.search_parameters, wanted.search_parameters);
+        assert_int_equal(request.pins.search_gradients, wanted.search_gradients);
+        answered[step_s == 0 ? 0 : outgrown.said ? 1 : 2]++;
+        other += step_s > 0 && wanted.search_gradients;
+    }
+    assert_true(answered[0] > 0 && answered[1] > 0 && answered[2] > 0 && other > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_last_rung_answers_where_nothing_fits),
+        cmocka_unit_test(what_else_may_leave_is_asked_where_memory_is_short),
         cmocka_unit_test(what_fits_is_searched_once),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
