@@ -46,7 +46,7 @@ bool meshes_put_degrees(struct parallel *parallel, int64_t sequences)
 
 const char *meshes_option(const struct pins *pins)
 {
-    return pins->stage_ranks_count > 0 || pins->search_stage_ranks ? "--stage-ranks" : "--stage-tp";
+    return meshes_search_numbers(pins) ? "--stage-ranks" : "--stage-tp";
 }
 
 static int64_t pinned_or_one(const struct pins *pins, enum choice choice)
@@ -72,16 +72,15 @@ static bool check_ranks(const struct search_request *request, struct err *err)
 {
     const struct pins *pins = &request->pins;
     int count = pins->stage_ranks_count, gpus = request->cluster->rank_count, sum = 0;
-    if (count == 0 && !pins->search_stage_ranks) return true;
+    if (count == 0) return true;
     for (int s = 0; s < count; s++)
         sum += pins->stage_ranks[s];
-    if (count > 0 && pins->stage_tp_count > 0 && pins->stage_tp_count != count)
+    if (pins->stage_tp_count > 0 && pins->stage_tp_count != count)
         return err_set(err, ERR_USAGE, "--stage-ranks: %d numbers, and %d of --stage-tp", count,
                        pins->stage_tp_count);
-    if (count > 0 && !pins_allow(pins, CHOICE_PP, count))
+    if (!pins_allow(pins, CHOICE_PP, count))
         return err_set(err, ERR_USAGE,
                        "--stage-ranks: %d numbers, which --pp does not allow; one a stage", count);
-    if (count == 0) return true;
     if (sum == gpus) return check_multiples(pins, err);
     return err_set(err, ERR_USAGE, "--stage-ranks: %d ranks in all, the cluster has %d GPUs", sum,
                    gpus);
