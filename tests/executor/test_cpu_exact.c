@@ -268,6 +268,18 @@ static void rows_of_experts_meet_their_own_matrix(void **state)
     call.adds = 1;
     run(&world, &call);
     assert_true(y[0] == 48 && y[1] == 126 && y[2] == 672);
+    // What all experts write into has the sum over all rows: 1 2 + 3 3 + 7 5 and 2 2 + 5 3 + 11 5.
+    double d[3] = {2, 3, 5}, sum[2] = {1000, 1000};
+    call.adds = 0;
+    call.inputs[1] = call.outputs[0];
+    call.inputs[1].data = d;
+    call.outputs[0] = (struct kernel_array){
+        .data = sum, .rank = 1, .dims = {DIM_HIDDEN}, .sizes = {2}, .whole = {2}};
+    run(&world, &call);
+    assert_true(sum[0] == 138 && sum[1] == 222);
+    call.adds = 1;
+    run(&world, &call);
+    assert_true(sum[0] == 276 && sum[1] == 444);
     world.backend->close(world.device);
 }
 

@@ -346,31 +346,32 @@ static void files_of_a_drive_are_one(void **state)
 
 static void levels_are_what_lives_while_each_task_runs(void **state)
 {
-    // Twice as wide here: 1000 of the state; values of 5, 7, 3 and 11 bytes of the plan.
+    // Twice as wide here: 1000 of the state; values of 5, 7, 3, 11 and 13 bytes of the plan.
     static struct value_end ends[] = {{.first = 0, .task = 0, .bytes = 5},
                                       {.first = 1, .task = 3, .bytes = 7},
                                       {.first = 3, .task = 4, .bytes = 3},
                                       {.first = 3, .task = 3, .bytes = 11},
+                                      {.first = 6, .task = 6, .bytes = 13},
                                       {.first = 2, .task = 5, .bytes = 100}};  // not one of them
     const double starts[] = {0, 1e-6, 2e-6, 4e-6, 8.0004e-6, 16e-6, 32e-6, 64e-6};
     static const int64_t COUNTS[] = {2, -1};
-    static const int64_t SAID[] = {17, 4, 19, 6, 0, 0, 0, 0, 0, 0};
+    static const int64_t SAID[] = {17, 4, 19, 6, 0, 0, 0, 0, 0, 0, 0, 0};
     struct rank_bench bench;
     struct trace trace = {0};
     struct engine *engine = rank_bench_open(*state, &bench, 1, 2);
     bench.script.task_count = 7;
     engine->widen = 2;
     engine->ends = ends;
-    engine->end_count = 4;
+    engine->end_count = 5;
     bench.world.said[0] = COUNTS, bench.world.counts[0] = 1;
-    bench.world.said[1] = SAID, bench.world.counts[1] = 10;
+    bench.world.said[1] = SAID, bench.world.counts[1] = 12;
     assert_true(levels_gather(engine, starts, 100, 1000, &trace));
-    // Nothing changes at tasks 2 and 6.
-    const struct trace_level wanted[] = {{0, 17, 4},      {0, 19, 6},      {1, 100, 1010},
-                                         {1, 1100, 1014}, {1, 4100, 1042}, {1, 8100, 1006},
-                                         {1, 16100, 1000}};
-    assert_int_equal(trace.level_count, 7);
-    for (int i = 0; i < 7; i++) {
+    // Nothing changes at task 2.
+    const struct trace_level wanted[] = {{0, 17, 4},       {0, 19, 6},      {1, 100, 1010},
+                                         {1, 1100, 1014},  {1, 4100, 1042}, {1, 8100, 1006},
+                                         {1, 16100, 1000}, {1, 32100, 1026}};
+    assert_int_equal(trace.level_count, 8);
+    for (int i = 0; i < 8; i++) {
         assert_int_equal(trace.levels[i].rank, wanted[i].rank);
         assert_int_equal(trace.levels[i].at_ns, wanted[i].at_ns);
         assert_true(trace.levels[i].bytes == wanted[i].bytes);

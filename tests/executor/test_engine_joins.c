@@ -186,15 +186,15 @@ static void gradients_enter_a_room_once(void **state)
         assert_int_equal(prepared[t].enters, enters[t]);
 }
 
-struct table {
+struct rows_table {
     struct tensor tensors[3];
     struct op ops[2];
     struct block block;
 };
 
-static void open_table(struct table *table, int rows, double distance, bool is_one_sided)
+static void open_table(struct rows_table *table, int rows, double distance, bool is_one_sided)
 {
-    *table = (struct table){
+    *table = (struct rows_table){
         .tensors = {{.rank = 1},
                     {.rank = 2, .extents = {{.size = rows}, {.size = 4}}},
                     {.rank = 1}},
@@ -217,7 +217,7 @@ static void distances_have_rows_of_their_own_or_in_ranges(void **state)
                                     {-64, 30}, {-128, 31}, {-256, 31}, {3, 13},   {8, 8},
                                     {16, 6},   {128, 1},   {256, 0}};
     static const int PLAIN[][2] = {{-15, 31}, {-16, 31}, {-9, 25}, {15, 1}, {16, 0}, {9, 7}};
-    struct table table;
+    struct rows_table table;
     (void)state;
     open_table(&table, 32, 128, false);
     for (size_t i = 0; i < sizeof BOTH / sizeof *BOTH; i++)
