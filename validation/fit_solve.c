@@ -118,8 +118,16 @@ static void predict_all(struct arena *scratch, const struct fit_problem *problem
     arena_reset(scratch, mark);
 }
 
-// The Gauss-Newton matrix and the negative gradient. A row beyond Huber's delta counts by the
-// weight that gives its pull.
+// A row beyond Huber's delta counts by the weight that gives its pull.
+static double row_weight(const struct fit_problem *problem, const struct fit_point *point, int row,
+                         double *residual)
+{
+    *residual = row_residual(problem, point->ln, row);
+    double robust = fmin(1, problem->huber_delta / fmax(fabs(*residual), 1e-12));
+    return problem->weight[row] * robust / problem->sigma;
+}
+
+// The Gauss-Newton matrix and the negative gradient.
 static void assemble(const struct fit_problem *problem, const struct fit_point *point, double *a,
                      double *b)
 {
@@ -143,9 +151,7 @@ static void assemble(const struct fit_problem *problem, const struct fit_point *
     for (int row = 0; row < problem->row_count; row++) {
         if (problem->weight[row] == 0) continue;
         const double *slope = &point->jacobian[row * count];
-        double residual = row_residual(problem, point->ln, row);
-        double robust = fmin(1, problem->huber_delta / fmax(fabs(residual), 1e-12));
-        double weight = problem->weight[row] * robust / problem->sigma;
+        double residual, weight = row_weight(problem, point, row, &residual);
         for (int i = 0; i < count; i++) {
             if (slope[i] == 0) continue;
             b[i] -= weight * slope[i] * residual;
@@ -154,6 +160,30 @@ static void assemble(const struct fit_problem *problem, const struct fit_point *
             }
         }
     }
+}
+
+// Of one parameter what the matrix has on its diagonal, and the negative gradient: a two hundredth
+// of the whole, which was a fifth of a fit's time.
+static double assemble_one(const struct fit_problem *problem, const struct fit_point *point,
+                           int parameter, double *b)
+{
+    double a = 1;
+    *b = -point->z[parameter];
+    for (int i = 0; i < problem->tie_count; i++) {
+        const struct fit_tie *tie = &problem->ties[i];
+        if (tie->a != parameter && tie->b != parameter) continue;
+        double from = (tie->a == parameter ? tie->a_scale : -tie->b_scale) / tie->spread;
+        *b -= from * tie_residual(tie, point->z);
+        a += from * from;
+    }
+    for (int row = 0; row < problem->row_count; row++) {
+        double slope = point->jacobian[row * problem->parameter_count + parameter];
+        if (problem->weight[row] == 0 || slope == 0) continue;
+        double residual, weight = row_weight(problem, point, row, &residual);
+        *b -= weight * slope * residual;
+        a += weight * slope * slope / problem->sigma;
+    }
+    return a;
 }
 
 static void step_of(struct arena *scratch, const struct fit_problem *problem,
@@ -223,15 +253,12 @@ static double step_alone(struct arena *scratch, const struct fit_problem *proble
 {
     int count = problem->parameter_count;
     struct arena_mark mark = arena_mark(scratch);
-    double *a = ARENA_NEW(scratch, double, count *count);
-    double *slope = ARENA_NEW(scratch, double, count);
     double *step = ARENA_NEW(scratch, double, count);
     double gain = 0;
     for (int i = 0; i < count; i++) {
-        assemble(problem, point, a, slope);
-        double curvature = a[i * count + i];
-        if (slope[i] * slope[i] / curvature / 2 <= FIT_GAIN_END) continue;
-        step[i] = fmax(-STEP_MOST, fmin(STEP_MOST, slope[i] / curvature));
+        double slope, curvature = assemble_one(problem, point, i, &slope);
+        if (slope * slope / curvature / 2 <= FIT_GAIN_END) continue;
+        step[i] = fmax(-STEP_MOST, fmin(STEP_MOST, slope / curvature));
         double one = try_step(scratch, problem, point, step);
         step[i] /= 2;
         if (one == 0) one = try_step(scratch, problem, point, step);
