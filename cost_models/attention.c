@@ -222,9 +222,8 @@ struct compute_cost attention_price(const struct compute_context *context,
     return cost;
 }
 
-// Attention to tokens and to entries, of which each query sees what its operator counts.
-static struct compute_cost price_pooled(const struct compute_context *context,
-                                        const struct instr *instr, struct compute_cost stream)
+struct compute_cost pooled_price(const struct compute_context *context, const struct instr *instr,
+                                 struct compute_cost stream)
 {
     const struct device_efficiency *efficiency = &context->device->efficiency;
     bool is_forward = instr->kind == OP_POOLED;
@@ -243,7 +242,6 @@ static struct compute_cost price_pooled(const struct compute_context *context,
 struct compute_cost choose_price(const struct compute_context *context, const struct instr *instr,
                                  struct compute_cost stream)
 {
-    if (instr->kind != OP_CHOOSE) return price_pooled(context, instr, stream);
     if (stack_is_own_gpu(context->stack)) return choosing_price(context, instr, &stream);
     const struct device_efficiency *efficiency = &context->device->efficiency;
     double scale = context->stack->attention_forward_scale;

@@ -7,9 +7,12 @@ struct compute_cost attention_price(const struct compute_context *context,
                                     const struct block_program *program, const struct instr *instr);
 
 // A choice of keys: scores at the rate of attention, written for all pairs and read by the kernel
-// that chooses. Attention to tokens and entries as well, without these. `stream`: what moving its
-// tensors takes.
+// that chooses. `stream`: what moving its tensors takes.
 struct compute_cost choose_price(const struct compute_context *context, const struct instr *instr,
+                                 struct compute_cost stream);
+// Attention to tokens and to the entries that they are pooled to, of which each query sees what its
+// operator counts; no scores in memory. `stream` as above.
+struct compute_cost pooled_price(const struct compute_context *context, const struct instr *instr,
                                  struct compute_cost stream);
 
 // An operator of an imported graph whose flops are those of matrix products that run as one kernel

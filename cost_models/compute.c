@@ -453,9 +453,10 @@ struct compute_cost compute_price(const struct compute_context *context,
     case OP_DELTA:
     case OP_DELTA_BACKWARD:
         return scan_price(context, program, instr);
-    case OP_CHOOSE:
     case OP_POOLED:
     case OP_POOLED_BACKWARD:
+        return pooled_price(context, instr, price_streaming(context, program, instr));
+    case OP_CHOOSE:
         return choose_price(context, instr, price_streaming(context, program, instr));
     default:
         return price_streaming(context, program, instr);
