@@ -3,6 +3,7 @@
 #include "cost_models/choosing.h"
 #include "cost_models/measured.h"
 #include "cost_models/parameters.h"
+#include "models/op_pool.h"
 
 #include <math.h>
 
@@ -222,16 +223,41 @@ struct compute_cost attention_price(const struct compute_context *context,
     return cost;
 }
 
-struct compute_cost pooled_price(const struct compute_context *context, const struct instr *instr,
+// The same where queries see so many `keys` as tokens, of which at most `window` (0 = all).
+static double imbalance_of(const struct compute_context *context, const struct instr *instr,
+                           int64_t keys, int64_t window)
+{
+    struct instr seen = *instr;
+    seen.kv_seq = keys;
+    seen.window = window;
+    return causal_imbalance(context, &seen);
+}
+
+// Of attention to tokens and to entries: by the pairs of each.
+static double pooled_imbalance(const struct compute_context *context, const struct op *op,
+                               const struct instr *instr)
+{
+    const struct op of_tokens = {.causal = true, .window = op->window};
+    double near = op_attended_pairs(&of_tokens, instr->seq, instr->kv_seq);
+    double far = op_entry_pairs(op, instr->seq, instr->kv_seq / op->rate);
+    double most = near * imbalance_of(context, instr, instr->kv_seq, op->window) +
+                  far * imbalance_of(context, instr, instr->kv_seq, op->top_k * op->rate);
+    return most / (near + far);
+}
+
+struct compute_cost pooled_price(const struct compute_context *context,
+                                 const struct block_program *program, const struct instr *instr,
                                  struct compute_cost stream)
 {
     const struct device_efficiency *efficiency = &context->device->efficiency;
+    const struct stack *stack = context->stack;
     bool is_forward = instr->kind == OP_POOLED;
-    double ratio =
-        is_forward
-            ? efficiency->attention_forward_ratio * context->stack->attention_forward_scale
-            : efficiency->attention_backward_ratio * context->stack->attention_backward_scale;
-    double compute_s = instr->flop / (peak_flop_per_s(context, false) * fmin(1, ratio));
+    double ratio = is_forward
+                       ? efficiency->attention_forward_ratio * stack->attention_forward_scale
+                       : efficiency->attention_backward_ratio * stack->attention_backward_scale;
+    const struct op *op = &program->block->ops[instr->op];
+    double flop = instr->flop * pooled_imbalance(context, op, instr);
+    double compute_s = flop / (peak_flop_per_s(context, false) * fmin(1, ratio));
     double gap_s = context->device->launch_latency_s * stream.kernel_count;
     if (compute_s <= stream.s - gap_s) return stream;
     stream.s = compute_s + gap_s;
@@ -246,7 +272,11 @@ struct compute_cost choose_price(const struct compute_context *context, const st
     const struct device_efficiency *efficiency = &context->device->efficiency;
     double scale = context->stack->attention_forward_scale;
     double ratio = fmin(1, efficiency->attention_forward_ratio * scale);
-    double flop = instr->flop * causal_imbalance(context, instr);
+    double flop = instr->flop;
+    if (op->rate > 0)
+        flop *= imbalance_of(context, instr, instr->kv_seq * op->rate, 0);
+    else
+        flop *= causal_imbalance(context, instr);
     double compute_s = flop / (peak_flop_per_s(context, false) * ratio);
     // The sum over heads in fp32, which the choice reads.
     double each = (double)instr->heads * (2.0 * (double)instr->head_dim + 3);

@@ -12,7 +12,8 @@ struct compute_cost choose_price(const struct compute_context *context, const st
                                  struct compute_cost stream);
 // Attention to tokens and to the entries that they are pooled to, of which each query sees what its
 // operator counts; no scores in memory. `stream` as above.
-struct compute_cost pooled_price(const struct compute_context *context, const struct instr *instr,
+struct compute_cost pooled_price(const struct compute_context *context,
+                                 const struct block_program *program, const struct instr *instr,
                                  struct compute_cost stream);
 
 // An operator of an imported graph whose flops are those of matrix products that run as one kernel

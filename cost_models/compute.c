@@ -455,7 +455,7 @@ struct compute_cost compute_price(const struct compute_context *context,
         return scan_price(context, program, instr);
     case OP_POOLED:
     case OP_POOLED_BACKWARD:
-        return pooled_price(context, instr, price_streaming(context, program, instr));
+        return pooled_price(context, program, instr, price_streaming(context, program, instr));
     case OP_CHOOSE:
         return choose_price(context, instr, price_streaming(context, program, instr));
     default:

@@ -67,6 +67,56 @@ static void the_last_rank_has_most_of_causal_attention(void **state)
     assert_true(attention_cost(&of, OP_ATTENTION).s == even_s);
 }
 
+// The price of an operator of the first layer that has it, its launches taken off.
+static struct compute_cost cost_of(const struct priced *of, enum op_kind kind, int64_t rate)
+{
+    for (int b = 0; b < of->program->block_count; b++) {
+        const struct block_program *block = of->program->blocks[b];
+        for (int i = 0; i < block->instr_count; i++) {
+            const struct instr *instr = &block->instrs[i];
+            bool is_it = instr->kind == kind && instr->collective == COLLECTIVE_NONE;
+            if (!is_it || block->block->ops[instr->op].rate != rate) continue;
+            struct compute_cost cost = compute_price(&of->context.compute, block, instr);
+            cost.s -= cost.kernel_count * of->context.compute.device->launch_latency_s;
+            return cost;
+        }
+    }
+    fail();
+    return (struct compute_cost){0};
+}
+
+// Of DeepSeek-V4's entries, counted one by one: the last quarter of the queries sees most of them,
+// but for those that choose 512, and of near tokens all see 128.
+static void the_last_rank_has_most_entries(void **state)
+{
+    enum { LONG = 8 * SEQ };
+    static const int64_t RATES[] = {128, 4}, MOST[] = {LONG, 512};
+    struct stack *stack = own_stack(*state);
+    struct priced of = priced_start(*state, "deepseek-v4-flash", "dgx-h100-x4", "megatron-core");
+    of.stack = stack;
+    of.parallel.degree[AXIS_CP] = RANKS;
+    of.parallel.cp_kind = CP_ALL_GATHER;
+    of.workload.seq_len = LONG;
+    priced_finish(&of);
+    for (int r = 0; r < 2; r++) {
+        double all = 0, last = 0;
+        for (int64_t t = 0; t < LONG; t++) {
+            double near = t < 128 ? (double)t + 1 : 128, far = (double)((t + 1) / RATES[r]);
+            double pairs = near + fmin(far, (double)MOST[r]);
+            all += pairs;
+            last += t >= LONG - LONG / RANKS ? pairs : 0;
+        }
+        for (enum op_kind kind = OP_POOLED; kind <= OP_POOLED_BACKWARD; kind++) {
+            stack->cp_zigzag = true;
+            struct compute_cost even = cost_of(&of, kind, RATES[r]);
+            stack->cp_zigzag = false;
+            struct compute_cost uneven = cost_of(&of, kind, RATES[r]);
+            assert_true(even.bound == BOUND_COMPUTE && uneven.bound == BOUND_COMPUTE);
+            assert_true(fabs(uneven.s / even.s - RANKS * last / all) < 0.01);
+        }
+    }
+}
+
 // The pairs of the last quarter of the queries over a quarter of all, counted one by one.
 static void a_window_evens_out_what_the_ranks_do(void **state)
 {
@@ -192,6 +242,7 @@ static void what_is_not_streamed_is_exposed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_last_rank_has_most_entries),
         cmocka_unit_test(the_last_rank_has_most_of_causal_attention),
         cmocka_unit_test(a_window_evens_out_what_the_ranks_do),
         cmocka_unit_test(a_ring_works_on_small_pieces),
