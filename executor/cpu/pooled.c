@@ -2,6 +2,8 @@
 #include "executor/cpu/functions.h"
 #include "executor/cpu/sums.h"
 
+#include <assert.h>
+
 // Attention to near tokens and to entries of far ones (OP_POOLED, models/op_pool.h): a query of a
 // head at a time, over tokens and then over entries.
 
@@ -72,6 +74,7 @@ static void attend(const struct attended *p, int64_t count, const REAL *q, REAL 
                    REAL *lse)
 {
     REAL largest = sink, sum;
+    assert(p->rows && p->scores);
     for (int64_t i = 0; i < count; i++) {
         REAL score = (REAL)p->call->op->scalar * dot(p->width, q, p->rows[i]);
         p->scores[i] = score;
