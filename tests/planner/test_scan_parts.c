@@ -1,10 +1,14 @@
 #include "planner/balance.h"
+#include "planner/index.h"
 #include "planner/moments.h"
 #include "planner/pick.h"
+#include "planner/placement.h"
 #include "planner/scan_queue.h"
+#include "planner/scan_tail.h"
 #include "planner/spared.h"
 
 #include "cost_models/memory.h"
+#include "planner/choice.h"
 #include "tests/support/draw.h"
 #include "tests/support/test.h"
 
@@ -260,6 +264,144 @@ static void moments_are_those_that_may_be_highest(void **state)
     assert_int_equal(moments.index.count, asked + 1);
 }
 
+struct numbered {
+    int32_t key[3];
+    int number;
+};
+
+// Keys of a word and a half that differ in any of their three numbers; more than the table has at
+// first.
+static void what_is_put_is_found_and_nothing_else(void **state)
+{
+    enum { SIDE = 12 };
+    struct index index = {.key_bytes = 3 * sizeof(int32_t)};
+    (void)state;
+    assert_null(index_find(&index, (int32_t[]){0, 0, 0}));
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < SIDE * SIDE * SIDE; i++) {
+            int32_t key[3] = {i % SIDE, i / SIDE % SIDE, i / SIDE / SIDE};
+            const struct numbered *found = index_find(&index, key);
+            if (round == 1) {
+                assert_int_equal(found->number, i);
+                continue;
+            }
+            assert_null(found);
+            struct numbered *entry = ARENA_NEW((struct arena *)*state, struct numbered, 1);
+            *entry = (struct numbered){{key[0], key[1], key[2]}, i};
+            index_put(*state, &index, entry);
+            assert_int_equal(index.count, i + 1);
+            // Half of the slots at most, so that a search meets an empty one soon.
+            assert_true(2 * index.count <= index.slot_count + 2);
+        }
+    }
+    assert_int_equal(index.slot_count, 4096);
+    assert_null(index_find(&index, (int32_t[]){SIDE, 0, 0}));
+    assert_null(index_find(&index, (int32_t[]){0, 0, SIDE}));
+}
+
+static bool is_same_group(const struct group_shape *a, const struct group_shape *b)
+{
+    return a->rank_count == b->rank_count && a->node_count == b->node_count &&
+           a->ranks_per_node == b->ranks_per_node && a->intra == b->intra;
+}
+
+// Two ranks of tp innermost, four of dp, two stages, on two nodes of eight.
+static void placements_are_the_links_of_all_groups(void **state)
+{
+    struct err err = {0};
+    struct cluster *cluster = cluster_load(*state, "dgx-a100-80g-x2", &err);
+    struct parallel parallel = {.vpp = 1, .micro_batch = 1, .zero = 1};
+    assert_string_equal(err.text, "");
+    for (int axis = 0; axis < AXIS_COUNT; axis++)
+        parallel.degree[axis] = 1;
+    parallel.degree[AXIS_TP] = 2;
+    parallel.degree[AXIS_DP] = 4;
+    parallel.degree[AXIS_PP] = 2;
+    parallel_default_order(&parallel);
+    struct mesh mesh = mesh_make(&parallel, 8);
+    const struct placement placement = placement_of(&mesh, &parallel, cluster);
+    static const struct {
+        int shape, ranks, nodes;
+    } WANTED[] = {{AXIS_TP, 2, 1}, {AXIS_DP, 4, 1},    {AXIS_PP, 2, 2},
+                  {AXIS_CP, 1, 1}, {AXIS_COUNT, 4, 1}, {AXIS_COUNT + 1 + STORED_STATES, 4, 1}};
+    for (size_t i = 0; i < sizeof WANTED / sizeof *WANTED; i++) {
+        assert_int_equal(placement.shapes[WANTED[i].shape].rank_count, WANTED[i].ranks);
+        assert_int_equal(placement.shapes[WANTED[i].shape].node_count, WANTED[i].nodes);
+    }
+    for (int kind = 0; kind < 2; kind++) {
+        for (int i = 0; i < STORED_COUNT; i++) {
+            unsigned axes = mesh_shard_axes(
+                &mesh, &parallel, kind ? PARAMETER_EXPERT : PARAMETER_DENSE, (enum stored)i);
+            struct group_shape shape = mesh_group(&mesh, cluster, axes);
+            assert_true(
+                is_same_group(&shape, &placement.shapes[AXIS_COUNT + 1 + kind * STORED_COUNT + i]));
+        }
+    }
+    // Whatever differs in any of them makes another one.
+    assert_true(placement_equal(&placement, &placement));
+    for (int i = 0; i < PLACEMENT_SHAPES; i++) {
+        for (int field = 0; field < 16; field++) {
+            static const struct intra_fabric fabric;
+            static const struct network network;
+            struct placement other = placement;
+            struct group_shape *of = &other.shapes[i];
+            if (field == 0) of->rank_count++;
+            if (field == 1) of->node_count++;
+            if (field == 2) of->ranks_per_node++;
+            if (field == 3) of->ranks_per_node_least++;
+            if (field == 4) of->intra = &fabric;
+            if (field == 5) of->network = &network;
+            if (field == 6) of->network_bytes_per_s_per_rank++;
+            if (field == 7) of->crossing_bytes_per_s++;
+            if (field == 8) of->crossing_ratio++;
+            if (field == 9) of->load.ring++;
+            if (field == 10) of->load.all_to_all++;
+            if (field == 11) of->load.send++;
+            if (field == 12) of->torus.links++;
+            if (field == 13) of->torus.share++;
+            if (field == 14) of->torus.load++;
+            if (field == 15) of->torus.steps++;
+            assert_false(placement_equal(&placement, &other));
+        }
+    }
+}
+
+// Of five moves the third is in the place of the first where each way to recompute that has it has
+// the first one too.
+static void twins_are_moves_that_every_way_has(void **state)
+{
+    struct space_move moves[5] = {
+        {.offload = {.activations = TIER_HOST, .optimizer = TIER_HOST}},
+        {.offload = {.activations = TIER_DEVICE, .optimizer = TIER_HOST}},
+        {.offload = {.activations = TIER_NVME, .optimizer = TIER_HOST}},
+        {.offload = {.activations = TIER_HOST, .optimizer = TIER_HOST}},
+        {.offload = {.activations = TIER_HOST, .optimizer = TIER_DEVICE}}};
+    struct space_recompute ways[2] = {{.layers_low = -1, .layers_high = -1, .moves = 1 | 2 | 4},
+                                      {.layers_low = 3, .layers_high = 7, .moves = 1 | 8}};
+    const struct space_tail tail = {
+        .recomputes = ways, .recompute_count = 2, .moves = moves, .move_count = 5};
+    struct search_request search = {.pins = pins_none()};
+    const struct scan_request request = {.search = &search};
+    const struct scan scan = {.request = &request};
+    (void)state;
+    assert_int_equal(tail_twin(&scan, &tail, 2, TIER_HOST, TIER_HOST), 0);
+    assert_int_equal(tail_twin(&scan, &tail, 2, TIER_DEVICE, TIER_HOST), 1);
+    assert_int_equal(tail_twin(&scan, &tail, 2, TIER_DEVICE, TIER_DEVICE), -1);
+    // Those that stand behind it are none.
+    assert_int_equal(tail_twin(&scan, &tail, 2, TIER_HOST, TIER_DEVICE), -1);
+    assert_int_equal(tail_twin(&scan, &tail, 1, TIER_DEVICE, TIER_HOST), -1);
+    ways[1].moves = 4 | 8;
+    assert_int_equal(tail_twin(&scan, &tail, 2, TIER_HOST, TIER_HOST), -1);
+    ways[1].moves = 1 | 8;
+    search.pins.forbidden_count = 1;
+    assert_int_equal(tail_twin(&scan, &tail, 2, TIER_HOST, TIER_HOST), -1);
+    // Plans of a move: of ways that have it, each number of layers.
+    assert_true(tail_recompute_count(&tail, 0) == 1 + 5);
+    assert_true(tail_recompute_count(&tail, 2) == 1);
+    assert_true(tail_recompute_count(&tail, 3) == 5);
+    assert_true(tail_recompute_count(&tail, 4) == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -267,6 +409,9 @@ int main(void)
         cmocka_unit_test(a_queue_gives_the_lowest_bound_first),
         cmocka_unit_test(of_equally_long_ones_that_which_moves_less_is_picked),
         cmocka_unit_test(a_split_is_kept_once_and_only_where_it_gains),
+        cmocka_unit_test(what_is_put_is_found_and_nothing_else),
+        cmocka_unit_test(placements_are_the_links_of_all_groups),
+        cmocka_unit_test(twins_are_moves_that_every_way_has),
         cmocka_unit_test(moments_are_those_that_may_be_highest),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
