@@ -245,9 +245,8 @@ static double pooled_imbalance(const struct compute_context *context, const stru
     return most / (near + far);
 }
 
-struct compute_cost pooled_price(const struct compute_context *context,
-                                 const struct block_program *program, const struct instr *instr,
-                                 struct compute_cost stream)
+struct compute_cost pooled_price(const struct compute_context *context, const struct op *op,
+                                 const struct instr *instr, struct compute_cost stream)
 {
     const struct device_efficiency *efficiency = &context->device->efficiency;
     const struct stack *stack = context->stack;
@@ -255,7 +254,6 @@ struct compute_cost pooled_price(const struct compute_context *context,
     double ratio = is_forward
                        ? efficiency->attention_forward_ratio * stack->attention_forward_scale
                        : efficiency->attention_backward_ratio * stack->attention_backward_scale;
-    const struct op *op = &program->block->ops[instr->op];
     double flop = instr->flop * pooled_imbalance(context, op, instr);
     double compute_s = flop / (peak_flop_per_s(context, false) * fmin(1, ratio));
     double gap_s = context->device->launch_latency_s * stream.kernel_count;
@@ -265,8 +263,8 @@ struct compute_cost pooled_price(const struct compute_context *context,
     return stream;
 }
 
-struct compute_cost choose_price(const struct compute_context *context, const struct instr *instr,
-                                 struct compute_cost stream)
+struct compute_cost choose_price(const struct compute_context *context, const struct op *op,
+                                 const struct instr *instr, struct compute_cost stream)
 {
     if (stack_is_own_gpu(context->stack)) return choosing_price(context, instr, &stream);
     const struct device_efficiency *efficiency = &context->device->efficiency;

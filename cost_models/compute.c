@@ -394,8 +394,7 @@ static struct compute_cost price_group(const struct compute_context *context,
             continue;
         }
         struct compute_cost gemm = gemm_price(context, program, member);
-        // Done by one before it, of whose sum over all there is one result; or of whose results it
-        // is one.
+        // Done by one before it, which makes one sum of all, or a result for each.
         bool is_done = gemm.kernel_count == 0;
         bool is_summed = program->block->ops[member->op].phase == PHASE_BACKWARD;
         if (!is_done || !is_summed) bytes -= (double)member->kept_bytes;
@@ -419,6 +418,7 @@ struct compute_cost compute_price(const struct compute_context *context,
     if (instr->joined) return price_group(context, program, instr);
     bool is_done = instr->kernel && program->instrs[instr->kernel - 1].joined;
     if (is_done) return (struct compute_cost){0};  // by the first of its group
+    const struct op *op = &program->block->ops[instr->op];
     switch (instr->kind) {
     case OP_CONTRACT:
         return gemm_price(context, program, instr);
@@ -446,7 +446,7 @@ struct compute_cost compute_price(const struct compute_context *context,
     case OP_OPERATOR:
     case OP_OPERATOR_BACKWARD:
         return products_price(
-            context, &program->block->ops[instr->op], instr,
+            context, op, instr,
             strided_price(context, program, instr, price_streaming(context, program, instr)));
     case OP_SCAN:
     case OP_SCAN_BACKWARD:
@@ -455,9 +455,9 @@ struct compute_cost compute_price(const struct compute_context *context,
         return scan_price(context, program, instr);
     case OP_POOLED:
     case OP_POOLED_BACKWARD:
-        return pooled_price(context, program, instr, price_streaming(context, program, instr));
+        return pooled_price(context, op, instr, price_streaming(context, program, instr));
     case OP_CHOOSE:
-        return choose_price(context, instr, price_streaming(context, program, instr));
+        return choose_price(context, op, instr, price_streaming(context, program, instr));
     default:
         return price_streaming(context, program, instr);
     }

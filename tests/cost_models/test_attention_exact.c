@@ -230,20 +230,21 @@ static void the_choice_of_keys_reads_a_sum_over_heads(void **state)
 {
     struct priced_attention *bench = bench_new(*state, OP_ATTENTION);
     struct compute_cost stream = {.s = 0.001, .kernel_count = 3};
+    const struct op op = {0};
     double scores_s = 2 * 4 * 1e12 / (4 * 131) / 0.5e12;
-    struct compute_cost cost = choose_price(&bench->context, bench->attention, stream);
+    struct compute_cost cost = choose_price(&bench->context, &op, bench->attention, stream);
     check_near(cost.s, scores_s + 0.001 - 3e-6 + 2e-6);
     assert_int_equal(cost.bound, BOUND_MEMORY);
     assert_true(cost.kernel_count == 2);
     bench->stack.attention_forward_scale = 0.5;
-    cost = choose_price(&bench->context, bench->attention, stream);
+    cost = choose_price(&bench->context, &op, bench->attention, stream);
     check_near(cost.s, 1e12 * 40e-15 + 2e-6);
     assert_int_equal(cost.bound, BOUND_COMPUTE);
     // No faster than the peak; the last of 4 ranks has 7/4 of the mean.
     bench->stack.attention_forward_scale = 4;
     bench->attention->heads = 400;
     bench->attention->seq = 250;
-    cost = choose_price(&bench->context, bench->attention, stream);
+    cost = choose_price(&bench->context, &op, bench->attention, stream);
     check_near(cost.s, 1.75e12 * 10e-15 + 2e-6);
 }
 
