@@ -5,9 +5,9 @@
 #include "cost_models/convolution.h"
 #include "cost_models/gemm.h"
 #include "cost_models/linear_loss.h"
+#include "cost_models/own_kernels.h"
 #include "cost_models/parameters.h"
 #include "cost_models/scan.h"
-#include "cost_models/strided.h"
 #include "models/op.h"
 #include "plan/script/graph.h"
 
@@ -443,11 +443,6 @@ struct compute_cost compute_price(const struct compute_context *context,
         return convolution_unfolds(context->stack, program->block, instr)
                    ? convolution_price(context, program, instr)
                    : price_product(context, instr);
-    case OP_OPERATOR:
-    case OP_OPERATOR_BACKWARD:
-        return products_price(
-            context, op, instr,
-            strided_price(context, program, instr, price_streaming(context, program, instr)));
     case OP_SCAN:
     case OP_SCAN_BACKWARD:
     case OP_DELTA:
@@ -459,7 +454,9 @@ struct compute_cost compute_price(const struct compute_context *context,
     case OP_CHOOSE:
         return choose_price(context, op, instr, price_streaming(context, program, instr));
     default:
-        return price_streaming(context, program, instr);
+        return products_price(
+            context, op, instr,
+            own_kernels_price(context, program, instr, price_streaming(context, program, instr)));
     }
 }
 

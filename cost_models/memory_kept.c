@@ -5,6 +5,7 @@
 #include "cost_models/chunked.h"
 #include "cost_models/convolution.h"
 #include "cost_models/linear_loss.h"
+#include "cost_models/own_kernels.h"
 #include "cost_models/walked.h"
 
 #include <math.h>
@@ -73,6 +74,7 @@ double memory_kernel_bytes(const struct stack *stack, enum precision precision,
     if (block->knows_kernels) return block->kernel_bytes;
     double bytes = score_bytes(stack, precision, block);
     bytes = fmax(bytes, convolution_bytes(stack, precision, block));
+    bytes = fmax(bytes, own_kernels_bytes(stack, precision, block));
     bytes = fmax(bytes, linear_loss_bytes(precision, block));
     bytes = fmax(bytes, walked_bytes(stack, block));
     bytes = fmax(bytes, chunked_bytes(stack, precision, block));

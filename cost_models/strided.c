@@ -56,7 +56,6 @@ struct compute_cost strided_price(const struct compute_context *context,
 {
     const struct op *op = &program->block->ops[instr->op];
     bool is_forward = op->phase == PHASE_FORWARD;
-    if (!op->work.strided || !stack_is_own_gpu(context->stack) || stream.s <= 0) return stream;
     struct beside beside = {1, 0};
     double first_bytes = (double)program->buffers[instr->inputs[0]].bytes;
     if (op->work.type == IMPORTED_SPLIT)

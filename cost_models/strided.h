@@ -1,8 +1,8 @@
 #pragma once
 #include "cost_models/compute.h"
 
-// What goes with loops over numbers as our CUDA back end runs it (executor/cuda/strided.c): what
-// its launches move beside what an operator's price, `stream`, has; of all else that price.
+// What goes with loops over numbers as our CUDA back end runs it (executor/cuda/strided.c): with
+// what its launches move beside what its price, `stream`, has.
 struct compute_cost strided_price(const struct compute_context *context,
                                   const struct block_program *program, const struct instr *instr,
                                   struct compute_cost stream);

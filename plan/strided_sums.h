@@ -14,3 +14,11 @@ static inline int64_t strided_pieces(int64_t numbers, int64_t turns)
     if (pieces > most) pieces = most;
     return pieces > 1 ? pieces : 1;
 }
+
+// Sums over rows, of columns by themselves: of so many rows by one thread each, and then of these.
+static inline int64_t column_chunks(int64_t rows)
+{
+    enum { ROWS = 64, CHUNKS_MAX = 256 };
+    int64_t chunks = (rows + ROWS - 1) / ROWS;
+    return chunks < 1 ? 1 : chunks < CHUNKS_MAX ? chunks : CHUNKS_MAX;
+}

@@ -1,5 +1,7 @@
 #pragma once
+#include "plan/conv_parts.h"
 #include "plan/scan_chunks.h"
+#include "plan/strided_sums.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -67,7 +69,6 @@ struct columns_args {
     struct reals in, out;
     float *partial;
 };
-int64_t column_chunks(int64_t rows);
 void kernel_columns(struct CUstream_st *stream, const struct columns_args *args);
 // The second half alone: folds `chunks` rows of partial sums.
 void kernel_chunks(struct CUstream_st *stream, const float *partial, int64_t chunks,
@@ -148,7 +149,7 @@ struct dropout_args {
 void kernel_dropout(struct CUstream_st *stream, const struct dropout_args *args);
 
 // Of channels, each with its own taps; `d_sum` and what is behind it: backward.
-enum { CONV_TAPS_MAX = 8, CONV_CHUNK = 64 };  // tokens whose sums a thread adds up
+enum { CONV_TAPS_MAX = 8 };
 struct conv_args {
     int64_t batch, seq, channels;
     int taps;
@@ -319,6 +320,15 @@ struct join_args {
     struct reals out, lse, fresh, fresh_lse;
 };
 void kernel_attend_join(struct CUstream_st *stream, const struct join_args *args);
+
+// What each query adds to the scores of its keys: nothing to those that are chosen, of the others
+// so much that nothing is left of them.
+struct choice_args {
+    int64_t rows, keys, stride, first_key;
+    int64_t chosen_count;
+    struct reals chosen, added;  // [row][chosen_count] of attend_args, [row][stride]
+};
+void kernel_choice(struct CUstream_st *stream, const struct choice_args *args);
 
 // Factors on the places of keys, by head (alibi).
 struct slope_args {

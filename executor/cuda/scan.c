@@ -41,15 +41,15 @@ const char *cuda_conv_backward(const struct run *run)
 {
     const struct kernel_call *call = run->call;
     struct conv_args args = conv_of(run, 1);
-    int64_t tokens = args.batch * args.seq, chunks = (tokens + CONV_CHUNK - 1) / CONV_CHUNK;
+    int64_t tokens = args.batch * args.seq;
     const char *fault = NULL;
     if (tokens * args.channels == 0) {
         for (int i = 1; i < call->output_count && !fault; i++)
             fault = cuda_begin_sum(run->device, run->stream, call, i);
         return fault;
     }
-    int64_t rows = tokens + chunks * (args.taps + 1);
-    args.d_sum = run_scratch(run, SCRATCH_PARTIAL, rows * args.channels * 4);
+    int64_t room = conv_room(tokens, args.channels, args.taps);
+    args.d_sum = run_scratch(run, SCRATCH_PARTIAL, room * 4);
     if (!args.d_sum) return CUDA_NO_MEMORY;
     args.partial = args.d_sum + tokens * args.channels;
     args.d = run_input(run, 0);

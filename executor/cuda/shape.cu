@@ -220,13 +220,6 @@ void kernel_fold(struct CUstream_st *stream, const struct repeat_args *args)
 }
 
 // Rows in chunks, each summed by one thread a column; then the chunks.
-int64_t column_chunks(int64_t rows)
-{
-    enum { ROWS = 64, CHUNKS_MAX = 256 };
-    int64_t chunks = (rows + ROWS - 1) / ROWS;
-    return chunks < 1 ? 1 : chunks < CHUNKS_MAX ? chunks : CHUNKS_MAX;
-}
-
 struct partial_args {
     struct columns_args columns;
     int64_t chunks;
