@@ -4,6 +4,8 @@
 #include "executor/cpu/image.h"
 #include "executor/scan_call.h"
 
+#include <assert.h>
+
 // One call: its checks, experts one after another, and results that are added.
 
 struct kernel_row {
@@ -139,6 +141,7 @@ static const char *run_rows_apart(struct cpu_device *device, const struct kernel
 {
     const char *fault = NULL;
     const struct kernel_array *rows = &call->outputs[0];
+    assert(call->output_count > 0 && array_has_rows(rows));
     for (int64_t i = 0; i < rows->sizes[0] * rows->sizes[1] && !fault; i++) {
         struct kernel_call one = *call;
         int64_t batch = i / rows->sizes[1], row = i % rows->sizes[1];
