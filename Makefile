@@ -277,8 +277,8 @@ $(BUILD)/exec_cuda_emulated.so: $(EMULATED_SOURCES:%.c=$(BUILD)/%.emulated.o) \
 # And with every access of its kernels told to a shadow (tests/gpu/emulate_shadow.h), which looks
 # for races; without under sanitizers, which tell theirs. Beside it the programs that use it.
 SHADOWED_FOLDER = $(BUILD)/shadowed
-SHADOWED_TESTS = test_cuda_backend test_cuda_embedding test_cuda_families test_cuda_images \
-                 test_cuda_strided test_cuda_memory test_cuda_gemm test_cpu_kernels
+SHADOWED_TESTS = test_cuda_backend test_cuda_embedding test_cuda_families test_cuda_chosen \
+                 test_cuda_images test_cuda_strided test_cuda_memory test_cuda_gemm test_cpu_kernels
 SHADOWED_BESIDE = exec_cpu.so exec_cpu64.so meshwright
 SHADOWED = $(if $(SANITIZE),,$(addprefix $(SHADOWED_FOLDER)/,exec_cuda.so exec_cuda_emulated.so \
                gpu_compare $(SHADOWED_BESIDE) $(SHADOWED_TESTS)))

@@ -31,7 +31,8 @@ struct rounds {
 };
 
 static struct rounds rounds_of(const struct compute_context *context,
-                               const struct block_program *program, const struct instr *instr)
+                               const struct block_program *program, const struct instr *instr,
+                               int64_t window)
 {
     struct rounds rounds = {.count = 1, .keys = (double)instr->kv_seq};
     const struct instr *streamed = streamed_input(program, instr);
@@ -42,8 +43,8 @@ static struct rounds rounds_of(const struct compute_context *context,
         double result_bytes = (double)program->buffers[instr->outputs[0]].bytes;
         rounds.merge_bytes = 3 * result_bytes * streamed->stream_steps;
     }
-    if (instr->window > 0) {
-        double seen = (double)instr->window * (instr->causal || instr->chunked ? 1 : 2);
+    if (window > 0) {
+        double seen = (double)window * (instr->causal || instr->chunked ? 1 : 2);
         rounds.keys = fmin(rounds.keys, seen);
     }
     return rounds;
@@ -201,12 +202,13 @@ struct compute_cost attention_price(const struct compute_context *context,
     bool is_narrow = compute_has_narrow_attention(context, program->block);
     double scale = is_forward ? stack->attention_forward_scale : stack->attention_backward_scale;
     double one_s = flop_s(context, instr, is_forward, is_narrow);
-    struct rounds rounds = rounds_of(context, program, instr);
+    const struct instr met = attended_instr(stack, program->block, instr);
+    struct rounds rounds = rounds_of(context, program, instr, met.window);
     double ramp = rounds.keys / (rounds.keys + half_keys(context->device, instr));
     double flop =
-        instr->flop * causal_imbalance(context, instr) * (1 + tail_ratio(context->device, instr));
+        met.flop * causal_imbalance(context, &met) * (1 + tail_ratio(context->device, instr));
     double compute_s = flop * one_s / ramp;
-    double memory_s = stream_s(context, (double)instr->read_bytes + (double)instr->write_bytes);
+    double memory_s = stream_s(context, (double)met.read_bytes + (double)met.write_bytes);
     // A kernel a block, and behind all but the first one that merges its result.
     double gap_s = context->device->launch_latency_s * (2 * rounds.count - 1);
     double busy_s = fmax(compute_s, memory_s) + stream_s(context, rounds.merge_bytes);
@@ -220,6 +222,7 @@ struct compute_cost attention_price(const struct compute_context *context,
     };
     if (is_narrow) add_casts(context, instr, is_forward, &cost);
     if (stack->unfused_attention) add_own(context, program, instr, rounds.count, &cost);
+    if (met.flop > instr->flop) add_attended(context, instr, rounds.count, &cost);
     return cost;
 }
 

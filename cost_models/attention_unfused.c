@@ -37,11 +37,9 @@ static bool breaks(enum unfused rule, enum precision precision, const struct blo
     case UNFUSED_UNEVEN_HEADS:
         return instr->kv_heads > 1 && instr->heads % instr->kv_heads != 0;
     case UNFUSED_RING_WINDOW:
-        return instr->window > 0 && streamed_input(program, instr) != NULL;
+        return op->window > 0 && streamed_input(program, instr) != NULL;
     case UNFUSED_CUT_CHUNK:
         return cuts_chunk(instr);
-    case UNFUSED_CHOSEN:
-        return op->top_k > 0;
     case UNFUSED_COUNT:
         break;
     }

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-bool choosing_is_own(const struct stack *stack, const struct instr *instr)
+static bool choosing_is_own(const struct stack *stack, const struct instr *instr)
 {
     return instr->kind == OP_CHOOSE && instr->collective == COLLECTIVE_NONE &&
            stack_is_own_gpu(stack);
@@ -40,11 +40,64 @@ struct compute_cost choosing_price(const struct compute_context *context, const 
                                  .beside_count = batch * launches - 1};
 }
 
+static bool attends_to_all(const struct stack *stack, const struct block *block,
+                           const struct instr *instr)
+{
+    bool attends = instr->kind == OP_ATTENTION || instr->kind == OP_ATTENTION_BACKWARD;
+    return stack_is_own_gpu(stack) && attends && instr->collective == COLLECTIVE_NONE &&
+           block->ops[instr->op].top_k > 0;
+}
+
+// A number of 16 bits for each query and key is written, and read with each pair of each head that
+// is met.
+struct instr attended_instr(const struct stack *stack, const struct block *block,
+                            const struct instr *instr)
+{
+    struct instr met = *instr;
+    if (!attends_to_all(stack, block, instr)) return met;
+    const struct op *op = &block->ops[instr->op];
+    struct op all = *op;
+    all.top_k = 0;
+    double pairs = op_attended_pairs(&all, instr->seq, instr->kv_seq);
+    met.window = op->window;
+    met.flop *= pairs / op_attended_pairs(op, instr->seq, instr->kv_seq);
+    met.read_bytes += (int64_t)(2 * pairs * (double)(instr->batch * instr->heads));
+    met.write_bytes += instr->batch * instr->seq * attended_row_bytes(instr->kv_seq);
+    return met;
+}
+
+void add_attended(const struct compute_context *context, const struct instr *instr, double blocks,
+                  struct compute_cost *cost)
+{
+    int64_t keys = instr->kv_seq / (int64_t)blocks;
+    struct attended_part part = attended_part(instr->batch, instr->seq, keys);
+    double parts = (double)attended_parts(instr->batch, instr->seq, keys);
+    bool is_summed = instr->kind == OP_ATTENTION_BACKWARD && part.queries < instr->seq;
+    // Of each part what is written, and but for the first what is there of one already.
+    double kernels = blocks * parts + cost->kernel_count * (parts - 1);
+    double bytes = 0;
+    if (is_summed) {
+        double row = (double)(instr->kv_heads * (instr->head_dim + instr->value_dim));
+        double sums = (double)(instr->batch * instr->kv_seq) * row,
+               each = parts / (double)instr->batch;
+        kernels += blocks * (2 * parts + 2);
+        bytes = sums * (each * (2 + 2 * sizeof(float)) + sizeof(float) + 2);
+    }
+    stream_beside(context, bytes, kernels, cost);
+}
+
 double choosing_bytes(const struct stack *stack, const struct block_program *block)
 {
     double bytes = 0;
     for (int i = 0; i < block->instr_count; i++) {
         const struct instr *instr = &block->instrs[i];
+        if (attends_to_all(stack, block->block, instr)) {
+            int64_t keys = streamed_input(block, instr) ? instr->seq : instr->kv_seq;
+            int64_t row = instr->kv_heads * (instr->head_dim + instr->value_dim);
+            bool is_backward = instr->kind == OP_ATTENTION_BACKWARD;
+            bytes = fmax(bytes,
+                         (double)attended_bytes(instr->batch, instr->seq, keys, row, is_backward));
+        }
         if (!choosing_is_own(stack, instr)) continue;
         int64_t some = choose_queries(instr->seq, instr->heads, instr->kv_seq);
         bytes = fmax(bytes, (double)(some * choose_query_bytes(instr->heads, instr->kv_seq)));

@@ -24,6 +24,21 @@ my %model = (
     mpt   => { model_type => 'mpt', d_model => 64, n_heads => 4, expansion_ratio => 4,
                max_seq_len => 32, vocab_size => 128, no_bias => JSON::PP::true,
                attn_config => { alibi => JSON::PP::true } },
+    # So few tokens that the emulation, too, attends to the chosen keys of all in one go.
+    deepseek_v32 => { model_type => 'deepseek_v32', vocab_size => 128, hidden_size => 64,
+               intermediate_size => 96, num_attention_heads => 4, q_lora_rank => 16,
+               kv_lora_rank => 16, qk_nope_head_dim => 8, qk_rope_head_dim => 8,
+               v_head_dim => 16, first_k_dense_replace => 3, n_routed_experts => 4,
+               num_experts_per_tok => 1, n_shared_experts => 1, moe_intermediate_size => 16,
+               n_group => 1, topk_group => 1,
+               index_n_heads => 2, index_head_dim => 16, index_topk => 3 },
+    mamba2 => { model_type => 'mamba2', vocab_size => 128, hidden_size => 64, num_heads => 4,
+                head_dim => 32, state_size => 16, n_groups => 1 },
+    qwen3_next => { model_type => 'qwen3_next', vocab_size => 128, hidden_size => 64,
+               intermediate_size => 96, num_attention_heads => 4, num_key_value_heads => 2,
+               head_dim => 16, num_experts => 0, linear_num_key_heads => 2,
+               linear_num_value_heads => 4, linear_key_head_dim => 16,
+               linear_value_head_dim => 16, full_attention_interval => 9 },
     gpt2  => { model_type => 'gpt2', n_embd => 64, n_head => 4, n_positions => 32,
                vocab_size => 128 },
 );
@@ -35,7 +50,8 @@ sub launches {
     write_text("$folder/model.json", $json->encode({ %{ $model{$name} }, $key => $layers }));
     unlink "$folder/launches";
     my ($status, undef, $errors) = answer_of($binary, "plan $folder/model.json dgx-h100 --gpus 1",
-        "--stack meshwright --precision $precision --seq-len 16 --micro-batch 1",
+        "--stack meshwright --precision $precision --micro-batch 1",
+        '--seq-len ' . ($name eq 'deepseek_v32' ? 8 : 16),
         "--global-batch $micro_batches $choices --force -o $folder/p.json");
     die "no plan: $errors" if $status;
     local $ENV{MESHWRIGHT_EMULATED_LAUNCHES} = "$folder/launches";
@@ -65,22 +81,27 @@ sub account_of {
     return $layer;
 }
 
+# The gradient of a bias that is summed beside its weight's is added by a kernel of its own in all
+# micro-batches but the first, which no account has.
+my %more = (mamba2 => 1, qwen3_next => 1);
+
 # Attention in fp32 has its scores in memory; that of mpt has slopes.
 for my $case (['llama', 'bf16', '--recompute none'], ['llama', 'fp32', '--recompute none'],
               ['mpt', 'bf16', '--recompute none'], ['mpt', 'fp32', '--recompute none'],
               ['llama', 'fp8', '--recompute none'],
+              ['deepseek_v32', 'bf16', '--recompute none'],
+              ['mamba2', 'bf16', '--recompute none'], ['qwen3_next', 'bf16', '--recompute none'],
               ['gpt2',  'fp8', '--recompute none']) {
     my %counts;
     for my $layers (2, 3) {
         $counts{$layers}{$_} = launches(@$case, $layers, $_) for 2, 3;
     }
     my $layer = beyond(beyond($counts{3}{3}, $counts{2}{3}), beyond($counts{3}{2}, $counts{2}{2}));
-    my $said  = account_of()->{launches};
+    my $said  = account_of()->{launches} + ($more{ $case->[0] } // 0);
     my $title = "@$case[0, 1]";
     my $all   = join ', ', map { "$_ $layer->{$_}" } grep { $layer->{$_} } sort keys %$layer;
-    # Sums of a bias beside its weight's gradient take kernels more than their account has.
     check("$title: launches of a layer are those of its account", sum0(values %$layer) == $said,
-          sum0(values %$layer) . " run, $said are said: $all") if $case->[0] ne 'gpt2';
+          sum0(values %$layer) . " run, $said are said: $all");
     next if $case->[1] ne 'fp8';
     check("$title: a layer casts eight values", $layer->{cast_both} == 8, $layer->{cast_both});
     my $once = beyond($counts{3}{2}, $counts{2}{2});

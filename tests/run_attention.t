@@ -84,6 +84,13 @@ my %model = (
                 query_pre_attn_scalar => 4 },
     gpt_oss => { sliding_window => 6, head_dim => 8, num_local_experts => 2,
                  num_experts_per_tok => 1 },
+    # Eight queries at a time, of which in a ring some have chosen no key of a block.
+    deepseek_v32 => { num_key_value_heads => 8, q_lora_rank => 16, kv_lora_rank => 16,
+                      qk_nope_head_dim => 8,
+                      qk_rope_head_dim => 8, v_head_dim => 8, first_k_dense_replace => 2,
+                      n_routed_experts => 4, num_experts_per_tok => 1, n_group => 1,
+                      topk_group => 1, moe_intermediate_size => 16, index_n_heads => 2,
+                      index_head_dim => 16, index_topk => 3 },
     llama4_text => { attention_chunk_size => 4, num_local_experts => 2, num_experts_per_tok => 1,
                      intermediate_size_mlp => 96, head_dim => 8, interleave_moe_layer_step => 2 },
 );
@@ -96,7 +103,9 @@ write_text("$folder/bloom.json", $json->encode({ model_type => 'bloom', vocab_si
 for my $case (['mistral', '--dp 2'], ['gemma2', '--dp 2'], ['gpt_oss', '--tp 2'],
               ['llama4_text', '--dp 2'], ['bloom', '--tp 2'], ['llama', '--cp 2 --cp-kind ring'],
               ['bloom', '--cp 2 --cp-kind ring'], ['gpt_oss', '--cp 2 --cp-kind allgather'],
-              ['gemma2', '--cp 2 --cp-kind allgather']) {
+              ['gemma2', '--cp 2 --cp-kind allgather'], ['deepseek_v32', '--dp 2'],
+              ['deepseek_v32', '--cp 2 --cp-kind ring'],
+              ['deepseek_v32', '--cp 2 --cp-kind allgather']) {
     my ($model, $words) = @$case;
     my $library = $words =~ /cp/ ? 91900 : 'runs';
     ($status, $out, $errors, my $of) = run($library, $model, 'bf16', $words);

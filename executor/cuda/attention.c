@@ -271,16 +271,15 @@ static const char *heads_backward(const struct cuda_attend *a, const struct cuda
     return fault;
 }
 
-static const char *begin_keys(const struct run *run, enum scratch scratch, int64_t elements,
-                              struct reals *sum)
+const char *cuda_begin_keys(const struct run *run, enum scratch scratch, int64_t elements,
+                            struct reals *sum)
 {
     *sum = (struct reals){run_scratch(run, scratch, elements * 4), NUMBER_FP32};
     if (!sum->data) return CUDA_NO_MEMORY;
     return cuda_fault(cudaMemsetAsync(sum->data, 0, (size_t)elements * 4, run->on));
 }
 
-// From the sums in fp32 to the gradients, which a ring or a caller may want added.
-static void end_keys(const struct run *run, int output, struct reals sum)
+void cuda_end_keys(const struct run *run, int output, struct reals sum)
 {
     const struct kernel_array *out = &run->call->outputs[output];
     int64_t row = array_row(out);
@@ -330,14 +329,14 @@ static const char *run_backward(const struct cuda_attend *a, struct attend_gradi
     const struct run *run = a->run;
     struct cuda_heads at = {0};
     int64_t rows = a->batch_count * a->keys * a->kv_heads;
-    const char *fault = begin_keys(run, SCRATCH_KEYS, rows * a->width, &g->k_sum);
-    if (!fault) fault = begin_keys(run, SCRATCH_VALUES, rows * a->value_width, &g->v_sum);
+    const char *fault = cuda_begin_keys(run, SCRATCH_KEYS, rows * a->width, &g->k_sum);
+    if (!fault) fault = cuda_begin_keys(run, SCRATCH_VALUES, rows * a->value_width, &g->v_sum);
     if (fault) return fault;
     while (!fault && next_heads(a, &at))
         fault = heads_backward(a, &at, g);
     if (fault) return fault;
-    end_keys(run, 1, g->k_sum);
-    end_keys(run, 2, g->v_sum);
+    cuda_end_keys(run, 1, g->k_sum);
+    cuda_end_keys(run, 2, g->v_sum);
     return NULL;
 }
 

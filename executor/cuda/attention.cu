@@ -210,3 +210,26 @@ void kernel_slopes(struct CUstream_st *stream, const struct slope_args *args)
 {
     LAUNCH(slopes, *args, blocks_for(args->heads, THREADS), THREADS, stream);
 }
+
+// Beyond all scores, and a number of 16 bits: finite, so that a row of which no key here is chosen
+// has numbers, which weigh nothing beside those of a row that has some.
+static const float NOT_CHOSEN = -6e4f;
+
+// A block a row, which is written: bound by memory.
+BLOCK_KERNEL(choice, struct choice_args, a)
+{
+    for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
+        for (int64_t key = threadIdx.x; key < a.stride; key += blockDim.x)
+            store(a.added, row * a.stride + key, NOT_CHOSEN);
+        __syncthreads();
+        for (int64_t i = threadIdx.x; i < a.chosen_count; i += blockDim.x) {
+            int64_t key = (int64_t)load(a.chosen, row * a.chosen_count + i) - a.first_key;
+            if (key >= 0 && key < a.keys) store(a.added, row * a.stride + key, 0);
+        }
+    }
+}
+
+void kernel_choice(struct CUstream_st *stream, const struct choice_args *args)
+{
+    LAUNCH(choice, *args, blocks_for(args->rows, 1), THREADS, stream);
+}

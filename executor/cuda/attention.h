@@ -24,6 +24,12 @@ struct attend_gradients {
     struct reals k_sum, v_sum;  // with scores in memory: in fp32, of all keys here
 };
 
+// Sums in fp32 of what parts say to gradients of keys or values, and from these to the gradients,
+// which a ring or a caller may want added.
+const char *cuda_begin_keys(const struct run *run, enum scratch scratch, int64_t elements,
+                            struct reals *sum);
+void cuda_end_keys(const struct run *run, int output, struct reals sum);
+
 // NULL, or a fault; `is_done` false: it has to go the other way. Which way it goes, and why, is
 // kept for the report.
 const char *cuda_attend_fused(const struct cuda_attend *attend, bool *is_done);

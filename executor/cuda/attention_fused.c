@@ -1,4 +1,5 @@
 #include "executor/cuda/attention.h"
+#include "plan/choose_parts.h"
 #include "plan/unfused.h"
 
 #include <string.h>
@@ -50,6 +51,7 @@ static struct sdpa_shape shape_of(const struct cuda_attend *a, bool is_backward)
                                .turns_lse = is_backward && !sdpa_reads_strides(),
                                .has_sinks = a->has_sink && !a->run->call->merges,
                                .has_slopes = a->op->alibi > 0,
+                               .has_choice = a->chosen_count > 0,
                                .batch = a->batch_count,
                                .heads = a->heads,
                                .kv_heads = a->kv_heads,
@@ -60,6 +62,7 @@ static struct sdpa_shape shape_of(const struct cuda_attend *a, bool is_backward)
                                .first_key = a->op->alibi > 0 ? a->first_key : 0,
                                .scale = (float)a->op->scalar,
                                .softcap = (float)a->op->softcap};
+    if (shape.has_choice) shape.choice_stride = attended_row_bytes(a->keys) / 2;
     bound(a, &shape);
     return shape;
 }
@@ -71,6 +74,8 @@ static bool is_aligned(const struct cuda_attend *a)
     for (int i = 0; i < call->output_count && i < 3; i++)
         places |= (uintptr_t)call->outputs[i].data | (uintptr_t)(2 * call->outputs[i].row_stride);
     places |= (uintptr_t)(2 * (a->q_stride | a->k_stride | a->v_stride));
+    // Of a part of the queries.
+    if (a->chosen_count > 0) places |= (uintptr_t)(4 * a->queries * a->heads);
     return places % 16 == 0;
 }
 
@@ -94,7 +99,6 @@ static const char *special(const struct cuda_attend *a, struct reals lse,
         [UNFUSED_UNEVEN_HEADS] = !is_grouped,
         [UNFUSED_RING_WINDOW] = sees_none,
         [UNFUSED_CUT_CHUNK] = is_cut,
-        [UNFUSED_CHOSEN] = op->top_k > 0,
     };
     for (int rule = 0; rule < UNFUSED_COUNT; rule++) {
         if (breaks[rule]) return unfused_text((enum unfused)rule);
@@ -148,6 +152,81 @@ static const char *give_heads(const struct cuda_attend *a, const struct sdpa_sha
     return NULL;
 }
 
+static const char *give_choice(const struct cuda_attend *a, const struct sdpa_shape *shape,
+                               struct sdpa_tensors *tensors)
+{
+    int64_t rows = a->batch_count * a->queries, bytes = attended_row_bytes(a->keys);
+    if (!shape->has_choice) return NULL;
+    tensors->chosen =
+        (struct reals){run_scratch(a->run, SCRATCH_D_SCORES, rows * bytes), a->number};
+    if (!tensors->chosen.data) return CUDA_NO_MEMORY;
+    struct choice_args args = {.rows = rows,
+                               .keys = a->keys,
+                               .stride = shape->choice_stride,
+                               .first_key = a->first_key,
+                               .chosen_count = a->chosen_count,
+                               .chosen = a->chosen,
+                               .added = tensors->chosen};
+    kernel_choice(a->run->on, &args);
+    return NULL;
+}
+
+// What is attended at a time: all, but where keys are chosen (plan/choose_parts.h).
+struct attend_part {
+    struct cuda_attend attend;
+    int64_t sequence, query;  // where it begins
+    int64_t row, key_row;     // so many queries and keys are before it
+    bool is_cut;              // there are others of its sequence
+};
+
+static bool next_part(const struct cuda_attend *a, struct attend_part *part)
+{
+    struct attended_part most = {a->batch_count, a->queries};
+    if (a->chosen_count > 0) most = attended_part(a->batch_count, a->queries, a->keys);
+    bool begins = part->attend.run == NULL;
+    if (!begins) part->query += part->attend.queries;
+    if (!begins && part->query == a->queries) {
+        part->query = 0;
+        part->sequence += part->attend.batch_count;
+    }
+    int64_t sequences = a->batch_count - part->sequence, queries = a->queries - part->query;
+    if (sequences == 0) return false;
+    part->attend = *a;
+    part->attend.batch_count = most.sequences < sequences ? most.sequences : sequences;
+    part->attend.queries = most.queries < queries ? most.queries : queries;
+    part->attend.first_query += part->query;
+    part->row = part->sequence * a->queries + part->query;
+    part->key_row = part->sequence * a->keys;
+    part->is_cut = most.queries < a->queries;
+    part->attend.q = reals_at(a->q, part->row * a->q_stride);
+    part->attend.k = reals_at(a->k, part->key_row * a->k_stride);
+    part->attend.v = reals_at(a->v, part->key_row * a->v_stride);
+    if (a->chosen_count > 0) part->attend.chosen = reals_at(a->chosen, part->row * a->chosen_count);
+    return true;
+}
+
+// Of a result, or its gradient, and of the log-sum-exp.
+static struct reals out_of(const struct attend_part *part, struct reals out)
+{
+    return reals_at(out, part->row * part->attend.heads * part->attend.value_width);
+}
+static struct reals lse_of(const struct attend_part *part, struct reals lse)
+{
+    return reals_at(lse, part->row * part->attend.heads);
+}
+
+// Whether cuDNN takes all parts.
+static bool are_fused(const struct cuda_attend *a, struct reals lse, const int64_t *strides)
+{
+    struct attend_part part = {0};
+    while (next_part(a, &part)) {
+        struct sdpa_shape shape = shape_of(&part.attend, strides != NULL);
+        if (strides) memcpy(shape.gradient_strides, strides, sizeof shape.gradient_strides);
+        if (!is_fused(&part.attend, lse, &shape)) return false;
+    }
+    return true;
+}
+
 // Of an earlier block of a ring there is a result already: what this one makes joins it.
 static const char *run_forward(const struct cuda_attend *a, const struct sdpa_shape *shape,
                                struct reals out, struct reals lse)
@@ -167,6 +246,7 @@ static const char *run_forward(const struct cuda_attend *a, const struct sdpa_sh
     struct sdpa_tensors tensors = {
         .q = a->q, .k = a->k, .v = a->v, .out = join.fresh, .lse = join.fresh_lse.data};
     const char *fault = give_heads(a, shape, &tensors);
+    if (!fault) fault = give_choice(a, shape, &tensors);
     if (!fault) fault = sdpa_run(run->device, run->stream, shape, &tensors);
     if (!fault && run->call->merges) kernel_attend_join(run->on, &join);
     return fault;
@@ -175,9 +255,14 @@ static const char *run_forward(const struct cuda_attend *a, const struct sdpa_sh
 const char *cuda_attend_fused(const struct cuda_attend *a, bool *is_done)
 {
     struct reals out = run_output(a->run, 0), lse = run_output(a->run, 1);
-    struct sdpa_shape shape = shape_of(a, false);
-    *is_done = is_fused(a, lse, &shape);
-    return *is_done ? run_forward(a, &shape, out, lse) : NULL;
+    struct attend_part part = {0};
+    const char *fault = NULL;
+    *is_done = are_fused(a, lse, NULL);
+    while (*is_done && !fault && next_part(a, &part)) {
+        struct sdpa_shape shape = shape_of(&part.attend, false);
+        fault = run_forward(&part.attend, &shape, out_of(&part, out), lse_of(&part, lse));
+    }
+    return fault;
 }
 
 // The log-sum-exp by head and then by query, where that is how cuDNN reads it.
@@ -235,21 +320,94 @@ static void add_gradient(const struct cuda_attend *a, int output, struct reals g
     kernel_terms(a->run->on, &args);
 }
 
+// Where gradients are made, and where those of keys and values are summed in fp32, if queries of
+// one sequence are apart.
+struct made {
+    struct reals gradients[3], sums[3];
+    int64_t strides[3];
+    bool is_cut;
+};
+
+static const char *place_sum(const struct cuda_attend *a, int output, struct made *made)
+{
+    static const enum scratch SUMS[] = {[1] = SCRATCH_KEYS, [2] = SCRATCH_VALUES};
+    const struct kernel_array *array = &a->run->call->outputs[output];
+    struct reals *gradient = &made->gradients[output];
+    *gradient = run_output(a->run, output);
+    made->strides[output] = array_row(array);
+    gradient->data = run_scratch(a->run, (enum scratch)(SCRATCH_SUM + output),
+                                 a->keys * array_row(array) * number_bytes(gradient->number));
+    if (!gradient->data) return CUDA_NO_MEMORY;
+    return cuda_begin_keys(a->run, SUMS[output], array_elements(array), &made->sums[output]);
+}
+
+static const char *place_gradients(const struct cuda_attend *a, struct made *made)
+{
+    const char *fault = NULL;
+    *made = (struct made){0};
+    if (a->chosen_count > 0)
+        made->is_cut = attended_part(a->batch_count, a->queries, a->keys).queries < a->queries;
+    for (int i = 0; i < 3 && !fault; i++) {
+        fault = i > 0 && made->is_cut
+                    ? place_sum(a, i, made)
+                    : place_gradient(a, i, &made->gradients[i], &made->strides[i]);
+    }
+    return fault;
+}
+
+// One part, of whose sequence there are others if it is cut.
+static const char *part_backward(const struct attend_part *part, const struct attend_gradients *g,
+                                 const struct made *made)
+{
+    const struct cuda_attend *a = &part->attend;
+    struct sdpa_shape shape = shape_of(a, true);
+    struct sdpa_tensors tensors = {.q = a->q,
+                                   .k = a->k,
+                                   .v = a->v,
+                                   .out = out_of(part, g->out),
+                                   .d = out_of(part, g->d),
+                                   .d_q =
+                                       reals_at(made->gradients[0], part->row * made->strides[0])};
+    struct reals *const of_keys[] = {NULL, &tensors.d_k, &tensors.d_v};
+    memcpy(shape.gradient_strides, made->strides, sizeof made->strides);
+    for (int i = 1; i < 3; i++) {
+        int64_t first = made->is_cut ? 0 : part->key_row * made->strides[i];
+        *of_keys[i] = reals_at(made->gradients[i], first);
+    }
+    const char *fault = turn_lse(a, &shape, lse_of(part, g->lse), &tensors.lse);
+    if (!fault) fault = give_heads(a, &shape, &tensors);
+    if (!fault) fault = give_choice(a, &shape, &tensors);
+    if (!fault) fault = sdpa_run(a->run->device, a->run->stream, &shape, &tensors);
+    for (int i = 1; i < 3 && made->is_cut && !fault; i++) {
+        int64_t row = made->strides[i];
+        struct terms_args args = {.rank = 1,
+                                  .term_count = 1,
+                                  .adds = true,
+                                  .sizes = {a->keys * row},
+                                  .out = reals_at(made->sums[i], part->key_row * row),
+                                  .out_strides = {1},
+                                  .term = {made->gradients[i]},
+                                  .strides = {{1}}};
+        kernel_terms(a->run->on, &args);
+    }
+    return fault;
+}
+
 const char *cuda_attend_fused_backward(const struct cuda_attend *a,
                                        const struct attend_gradients *g, bool *is_done)
 {
-    struct sdpa_shape shape = shape_of(a, true);
-    struct sdpa_tensors tensors = {.q = a->q, .k = a->k, .v = a->v, .out = g->out, .d = g->d};
-    struct reals *gradients[] = {&tensors.d_q, &tensors.d_k, &tensors.d_v};
-    const char *fault = NULL;
-    for (int i = 0; i < 3 && !fault; i++)
-        fault = place_gradient(a, i, gradients[i], &shape.gradient_strides[i]);
-    *is_done = fault || is_fused(a, g->lse, &shape);
+    struct made made;
+    struct attend_part part = {0};
+    const char *fault = place_gradients(a, &made);
+    *is_done = fault || are_fused(a, g->lse, made.strides);
     if (fault || !*is_done) return fault;
-    fault = turn_lse(a, &shape, g->lse, &tensors.lse);
-    if (!fault) fault = give_heads(a, &shape, &tensors);
-    if (!fault) fault = sdpa_run(a->run->device, a->run->stream, &shape, &tensors);
-    for (int i = 0; i < 3 && !fault; i++)
-        add_gradient(a, i, *gradients[i]);
+    while (!fault && next_part(a, &part))
+        fault = part_backward(&part, g, &made);
+    for (int i = 0; i < 3 && !fault; i++) {
+        if (i > 0 && made.is_cut)
+            cuda_end_keys(a->run, i, made.sums[i]);
+        else
+            add_gradient(a, i, made.gradients[i]);
+    }
     return fault;
 }

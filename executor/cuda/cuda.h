@@ -171,19 +171,21 @@ void gemm_group_close(struct cuda_device *device);
 // where j + back > i, if there is a start.
 struct sdpa_shape {
     int number;  // NUMBER_BF16 or NUMBER_FP16
-    bool is_backward, has_end, has_start, has_sinks, has_slopes;
+    bool is_backward, has_end, has_start, has_sinks, has_slopes, has_choice;
     bool is_causal;  // the operator, as the report says it
     bool turns_lse;  // backward: the log-sum-exp is (batch, head, seq), see SDPA_STRIDED
     int64_t batch, heads, kv_heads, queries, keys, width, value_width;
     int64_t strides[3], gradient_strides[3];  // of positions: of q, k and v; backward of theirs
     int64_t ahead, back;
-    int64_t first_key;  // in the whole, where scores have slopes
+    int64_t choice_stride;  // of queries, where keys are chosen
+    int64_t first_key;      // in the whole, where scores have slopes
     float scale, softcap;
 };
 struct sdpa_tensors {
     struct reals q, k, v, out, d, d_q, d_k, d_v;  // (batch, seq, head, width)
     float *lse;                                   // (batch, seq, head), but for turns_lse
     const float *slopes, *sinks;  // (head): of what is added by the key's place; of each sum a part
+    struct reals chosen;          // (batch, seq, key): what is added to scores of all heads
 };
 const char *sdpa_open(struct cuda_device *device);
 // NULL, or why no shape at all is run here.

@@ -65,7 +65,8 @@ static bool is_same(const struct sdpa_shape *a, const struct sdpa_shape *b)
 {
     return a->number == b->number && a->is_backward == b->is_backward && a->has_end == b->has_end &&
            a->has_start == b->has_start && a->has_sinks == b->has_sinks &&
-           a->has_slopes == b->has_slopes && a->turns_lse == b->turns_lse &&
+           a->has_slopes == b->has_slopes && a->has_choice == b->has_choice &&
+           a->choice_stride == b->choice_stride && a->turns_lse == b->turns_lse &&
            (a->ahead != 0) == (b->ahead != 0) && (a->first_key != 0) == (b->first_key != 0) &&
            (a->softcap > 0) == (b->softcap > 0) && a->batch == b->batch && a->heads == b->heads &&
            a->kv_heads == b->kv_heads && a->queries == b->queries && a->keys == b->keys &&
@@ -159,6 +160,7 @@ static void put_arguments(struct pack *pack, const struct sdpa_shape *shape,
     put(pack, SDPA_OUT, tensors->out.data);
     put(pack, SDPA_LSE, tensors->lse);
     if (shape->has_slopes) put(pack, SDPA_SLOPES, tensors->slopes);
+    if (shape->has_choice) put(pack, SDPA_CHOSEN, tensors->chosen.data);
     if (shape->has_sinks && !shape->is_backward) put(pack, SDPA_SINKS, tensors->sinks);
     if (!shape->is_backward) return;
     put(pack, SDPA_D, tensors->d.data);

@@ -293,6 +293,12 @@ static cudnnBackendDescriptor_t whole_scores(struct sdpa_graph *g, const struct 
         column = combine(g, CUDNN_POINTWISE_MUL, column, slopes, wide, p->scores);
         scores = combine(g, CUDNN_POINTWISE_ADD, scores, column, wide, p->scores);
     }
+    if (s->has_choice) {
+        int64_t row = s->choice_stride, each = s->queries * row;
+        struct extents all = {{s->batch, 1, s->queries, s->keys}, {each, each, row, 1}};
+        cudnnBackendDescriptor_t chosen = tensor(g, SDPA_CHOSEN, p->type, all);
+        scores = combine(g, CUDNN_POINTWISE_ADD, scores, chosen, wide, p->scores);
+    }
     return scores;
 }
 

@@ -13,6 +13,7 @@ enum sdpa_tensor {
     SDPA_LSE,
     SDPA_SLOPES,  // by head, as are sinks
     SDPA_SINKS,
+    SDPA_CHOSEN,  // added to scores: 0 for a key that is chosen, else what leaves nothing of it
     SDPA_SCALE,   // by value, like those up to SDPA_BACK
     SDPA_LOWEST,  // minus infinity
     SDPA_ONE,

@@ -2,8 +2,10 @@
 
 #include "cost_models/choosing.h"
 #include "cost_models/chunked.h"
+#include "cost_models/own_kernels.h"
 #include "cost_models/walked.h"
 #include "plan/choose_parts.h"
+#include "plan/conv_parts.h"
 #include "plan/scan_chunks.h"
 #include "plan/strided_sums.h"
 #include "plan/walked.h"
@@ -193,6 +195,86 @@ static void choices_are_made_for_as_many_queries_as_have_room(void **state)
     assert_true(cost.s > stream_s(compute, moved) && cost.s < 2 * stream_s(compute, moved));
 }
 
+// A row of 4,096 keys is 8 KiB, of which 256 MiB hold 32,768: eight sequences. One of 131,072 keys
+// has room for 1,024 queries, and what is said to its keys is summed: rows of 10 numbers, of 16
+// bits for one part and of 32 for all of three sequences. Rows end with whole 16 bytes, parts with
+// whole eight queries.
+static void chosen_keys_are_attended_to_as_far_as_there_is_room(void **state)
+{
+    (void)state;
+    struct attended_part part = attended_part(13, 4096, 4096);
+    assert_true(part.sequences == 8 && part.queries == 4096);
+    assert_int_equal(attended_parts(13, 4096, 4096), 2);
+    assert_int_equal(attended_bytes(13, 4096, 4096, 10, true), (int64_t)8 * 4096 * 8192);
+    part = attended_part(3, 131072, 131072);
+    assert_true(part.sequences == 1 && part.queries == 1024);
+    assert_int_equal(attended_parts(3, 131072, 131072), 3 * 128);
+    int64_t added = (int64_t)1024 * 262144, keys = (int64_t)131072 * 10;
+    assert_int_equal(attended_bytes(3, 131072, 131072, 10, false), added);
+    assert_int_equal(attended_bytes(3, 131072, 131072, 10, true), added + keys * (2 + 3 * 4));
+    assert_int_equal(attended_row_bytes(17), 48);
+    part = attended_part(1, 1 << 30, 1 << 24);  // one row is 32 MiB
+    assert_int_equal(part.queries, 8);
+    part = attended_part(1, 1 << 20, 1000000);
+    assert_int_equal(part.queries, 128);  // of 134 that have room
+}
+
+// Of 4,096 queries 4,096^2 / 2 pairs are met, of which 2,048 keys each are 3/4; for each pair and
+// head 2 bytes are read, for each query and key 2 written. Two launches, and three of two parts.
+static void all_keys_are_met_where_some_are_chosen(void **state)
+{
+    struct priced of = start(*state, "deepseek-v3.2", "meshwright");
+    const struct compute_context *compute = &of.context.compute;
+    const struct instr *instr;
+    const struct block_program *block = with(&of, OP_ATTENTION, &instr);
+    struct instr met = attended_instr(of.stack, block->block, instr);
+    double pairs = 4096.0 * 4096 / 2;
+    assert_true(is_near(met.flop, instr->flop * 4 / 3) && met.window == 0);
+    assert_true(is_near((double)(met.read_bytes - instr->read_bytes), 2 * pairs * 2 * 128));
+    assert_int_equal(met.write_bytes - instr->write_bytes, 2 * 4096 * 4096 * 2);
+    struct compute_cost cost = compute_price(compute, block, instr);
+    assert_true(cost.kernel_count == 2 && cost.beside_count == 1);
+    assert_true(choosing_bytes(of.stack, block) >= 2.0 * 4096 * 8192);
+    // Of 16 sequences there are two parts, of which the second is attended to in a kernel more.
+    struct instr many = *instr;
+    struct compute_cost of_many = {.kernel_count = 1};
+    many.batch = 16;
+    add_attended(compute, &many, 1, &of_many);
+    assert_true(of_many.kernel_count == 4 && of_many.beside_count == 3);
+    // Backward of one of 131,072 has 128: as many more, two sums behind each, and two at the end.
+    many.kind = OP_ATTENTION_BACKWARD;
+    many.batch = 1, many.seq = many.kv_seq = 131072;
+    of_many = (struct compute_cost){.kernel_count = 1};
+    add_attended(compute, &many, 1, &of_many);
+    assert_true(of_many.kernel_count == 128 + 128 + 256 + 2);
+    const struct instr other = {.kind = OP_CONTRACT, .window = 7, .flop = 3};
+    assert_true(attended_instr(of.stack, block->block, &other).flop == 3);
+}
+
+// Mamba-2 2.7B: channels of x are 5,120, of B and C 128, with four taps. Backward is four kernels;
+// in fp32 what the function was given is written and read twice, five sums of each channel and 64
+// tokens written and read, and x read again.
+static void backward_of_convolutions_is_four_kernels(void **state)
+{
+    struct priced of = start(*state, "mamba2-2.7b", "meshwright");
+    struct priced other = start(*state, "mamba2-2.7b", "megatron-core");
+    const struct compute_context *compute = &of.context.compute;
+    const struct instr *instr, *one;
+    const struct block_program *block = with(&of, OP_CONV_BACKWARD, &instr);
+    double launch_s = compute->device->launch_latency_s;
+    double channels = instr->read_bytes > 1e8 ? 5120 : 128, tokens = 8192;
+    struct compute_cost cost = compute_price(compute, block, instr);
+    assert_true(cost.kernel_count == 4 && cost.beside_count == 3);
+    double once = (double)(instr->read_bytes + instr->write_bytes);
+    double more = channels * (4 * (3 * tokens + 2 * 128 * 5) + 2 * tokens);
+    assert_true(is_near(cost.s, stream_s(compute, once) + stream_s(compute, more) + 4 * launch_s));
+    assert_int_equal(conv_room(8192, 128, 4), 128 * (8192 + 128 * 5));
+    assert_true(own_kernels_bytes(of.stack, PRECISION_BF16, block) == 4 * 5120.0 * (8192 + 640));
+    const struct block_program *theirs = with(&other, OP_CONV_BACKWARD, &one);
+    assert_true(compute_price(&other.context.compute, theirs, one).beside_count == 0);
+    assert_true(own_kernels_bytes(other.stack, PRECISION_BF16, theirs) == 0);
+}
+
 // Of 96 numbers each of 401,408 turns 256 pieces; no fewer than 64 turns are a piece, and a number
 // a thread are enough of many numbers.
 static void sums_of_few_numbers_are_cut_into_pieces(void **state)
@@ -243,6 +325,9 @@ int main(void)
         cmocka_unit_test(the_price_is_of_products_and_kernels),
         cmocka_unit_test(steady_scans_do_less),
         cmocka_unit_test(choices_are_made_for_as_many_queries_as_have_room),
+        cmocka_unit_test(chosen_keys_are_attended_to_as_far_as_there_is_room),
+        cmocka_unit_test(all_keys_are_met_where_some_are_chosen),
+        cmocka_unit_test(backward_of_convolutions_is_four_kernels),
         cmocka_unit_test(sums_of_few_numbers_are_cut_into_pieces),
         cmocka_unit_test(the_delta_rule_takes_more),
         cmocka_unit_test(others_have_chunks_of_their_own),

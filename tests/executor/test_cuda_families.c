@@ -2,9 +2,7 @@
 
 #include "models/op.h"
 #include "models/op_scan.h"
-#include "tests/support/draw.h"
-#include "tests/support/emulated.h"
-#include "tests/support/kernel_case.h"
+#include "tests/support/cuda_pair.h"
 #include "tests/support/tiny_models.h"
 
 #include <math.h>
@@ -14,14 +12,6 @@
 // the host, against the CPU's in double precision on random slices of random numbers. Those are
 // held to loops of their own in test_stdit_reference, test_evoformer_reference and
 // test_run_families.
-
-enum { BATCH = 2, SEQ = 8 };
-
-static const struct tried {
-    enum precision precision;
-    double tolerance;
-} TRIED[] = {{PRECISION_FP32, 1e-4}, {PRECISION_BF16, 2e-2}, {PRECISION_FP16, 4e-3}};
-enum { TRIED_COUNT = sizeof TRIED / sizeof *TRIED };
 
 #define VIDEO                                                                                \
     "\"hidden_size\": 12, \"num_heads\": 2, \"in_channels\": 3, \"caption_channels\": 6, "   \
@@ -63,16 +53,6 @@ enum { TRIED_COUNT = sizeof TRIED / sizeof *TRIED };
     "\"num_experts_per_token\": 1, \"num_shared_experts\": 1, \"moe_intermediate_size\": 4, "   \
     "\"first_k_dense_replace\": 2, \"linear_num_heads\": 2, \"linear_head_dim\": 33, "          \
     "\"layer_types\": [\"linear_attention\"]}"
-// Keys are chosen, by three heads.
-#define CHOSEN(layers)                                                                            \
-    "{\"model_type\": \"deepseek_v32\", \"vocab_size\": 40, \"hidden_size\": 8, "                 \
-    "\"intermediate_size\": 8, \"num_attention_heads\": 4, \"num_key_value_heads\": null, "       \
-    "\"q_lora_rank\": 6, \"kv_lora_rank\": 6, \"qk_nope_head_dim\": 3, \"qk_rope_head_dim\": 2, " \
-    "\"v_head_dim\": 5, \"n_group\": null, \"n_routed_experts\": 4, \"first_k_dense_replace\": "  \
-    "2, "                                                                                         \
-    "\"num_experts_per_tok\": 2, \"n_shared_experts\": 1, \"moe_intermediate_size\": 4, "         \
-    "\"index_n_heads\": 3, \"index_head_dim\": 6, \"num_hidden_layers\": 1, "                     \
-    "\"index_topk\": " layers "}"
 static const char *const MODELS[] = {
     CHOSEN("3"),
     DELTA,
@@ -119,165 +99,11 @@ static const char *const MODELS[] = {
     FACTORED,
 };
 
-struct pair {
-    struct kernel_case cpu, cuda;
-};
-
-// Of a query some of the keys up to it, ascending, and -1 behind them.
-static void draw_chosen(struct draw *draw, struct interpreter *in, int chosen)
-{
-    const struct tensor *tensor = &in->block->tensors[chosen];
-    int64_t most = tensor->extents[2].size, elements = interpreter_elements(in, chosen);
-    double *values = interpreter_array(in, chosen);
-    for (int64_t row = 0; row < elements / most; row++) {
-        int64_t written = 0, own = row % in->sizes[chosen][1];
-        for (int64_t key = 0; key <= own && written < most; key++) {
-            bool is_last = key == own && written == 0;
-            if (is_last || draw_int(draw, 0, 1)) values[row * most + written++] = (double)key;
-        }
-        while (written < most)
-            values[row * most + written++] = -1;
-    }
-}
-
-// Multiples of 1/64 below 1, which all back ends have exactly. Labels are of any column.
-static void draw_values(struct draw *draw, struct interpreter *in)
-{
-    for (int t = 0; t < in->block->tensor_count; t++) {
-        const struct tensor *tensor = &in->block->tensors[t];
-        double *values = interpreter_array(in, t);
-        bool is_ids = tensor->element == ELEMENT_INT64;
-        for (int64_t i = 0; i < interpreter_elements(in, t); i++)
-            values[i] = is_ids ? draw_int(draw, 0, 1) : draw_int(draw, -63, 63) / 64.0;
-    }
-    for (int o = 0; o < in->block->op_count; o++)
-        if (in->block->ops[o].kind == OP_CHOOSE)
-            draw_chosen(draw, in, in->block->ops[o].outputs[0]);
-    // Steps of scans and of a delta rule are not negative: states would grow.
-    for (int o = 0; o < in->block->op_count; o++) {
-        const struct op *op = &in->block->ops[o];
-        if (op->kind != OP_DELTA && op->kind != OP_SCAN) continue;
-        double *steps = interpreter_array(in, op->inputs[1]);
-        for (int64_t i = 0; i < interpreter_elements(in, op->inputs[1]); i++)
-            steps[i] = fabs(steps[i]);
-        if (!op_scan_is_steady(op)) continue;
-        double *rates = interpreter_array(in, op->inputs[3]);
-        for (int64_t i = 0; i < interpreter_elements(in, op->inputs[3]); i++)
-            rates[i] = fabs(rates[i]);
-    }
-}
-
-static struct pair open_pair(struct arena *arena, const struct tried *tried)
-{
-    struct err err = {0};
-    struct pair pair = {.cpu = {.arena = arena, .weights = -1, .batch = BATCH, .seq = SEQ}};
-    pair.cuda = pair.cpu;
-    pair.cpu.backend = backend_open("cpu-fp64", &err);
-    pair.cuda.backend = emulated_backend(tried->precision);
-    assert_string_equal(err.text, "");
-    assert_null(pair.cpu.backend->open(0, &pair.cpu.device));
-    assert_null(pair.cuda.backend->open(0, &pair.cuda.device));
-    pair.cuda.is_half = tried->precision == PRECISION_FP16;
-    pair.cuda.tolerance = tried->tolerance;
-    return pair;
-}
-
-static void close_pair(struct pair *pair)
-{
-    pair->cpu.backend->close(pair->cpu.device);
-    pair->cuda.backend->close(pair->cuda.device);
-}
-
-// The columns of a loss are all here.
-static enum dim whole_dim(const struct block *block, const struct op *op)
-{
-    if (op->kind != OP_LOSS && op->kind != OP_LOSS_BACKWARD) return DIM_NONE;
-    const struct tensor *x = &block->tensors[op->inputs[op->kind == OP_LOSS_BACKWARD]];
-    return x->extents[x->rank - 1].dim;
-}
-
-static void draw_slices(struct draw *draw, const struct interpreter *in, int op,
-                        struct slices *slices)
-{
-    const struct op *of = &in->block->ops[op];
-    if (op_mixes_tokens(of->kind) && of->kind != OP_CONV && of->kind != OP_CONV_BACKWARD) {
-        *slices = slices_draw(draw, in, op);  // whole groups of heads
-        return;
-    }
-    bool attends = of->kind == OP_ATTENTION || of->kind == OP_ATTENTION_BACKWARD;
-    for (enum dim dim = 1; dim < DIM_COUNT; dim++) {
-        bool is_whole = dim == DIM_KV_SEQ || dim == whole_dim(in->block, of);
-        if (slices->count[dim] == 0 || is_whole) continue;
-        enum split split = op_rule(of->kind)->split(in->block, of, dim);
-        if (split != SPLIT_FREE && split != SPLIT_PARTIAL) continue;
-        int whole = (int)slices->count[dim];
-        slices->first[dim] = draw_int(draw, 0, whole - 1);
-        slices->count[dim] = draw_int(draw, 1, whole - (int)slices->first[dim]);
-    }
-    if (!attends) return;
-    // Where places are not the keys, but as many times as there are places, they are those of q.
-    const struct tensor *k = &in->block->tensors[of->inputs[of->kind == OP_ATTENTION ? 1 : 2]];
-    if (k->extents[k->rank - 3].dim == DIM_SEQ) return;
-    slices->first[DIM_KV_SEQ] = slices->first[DIM_SEQ];
-    slices->count[DIM_KV_SEQ] = slices->count[DIM_SEQ];
-}
-
-// Within the tolerance of the largest number, of those that were added to as well.
-static void compare(const struct pair *pair, const char *what, const struct kernel_array *found,
-                    const struct kernel_array *expected, const double *before)
-{
-    const double *is = kernel_case_read(&pair->cuda, found);
-    const double *should = kernel_case_read(&pair->cpu, expected);
-    double largest = 0.1;
-    int64_t count = 1;
-    for (int i = 0; i < found->rank; i++)
-        count *= found->sizes[i];
-    for (int64_t i = 0; i < count; i++)
-        if (isfinite(should[i]))
-            largest = fmax(largest, fmax(fabs(should[i]), before ? fabs(before[i]) : 0));
-    for (int64_t i = 0; i < count; i++) {
-        // Of a query that no key here is seen by.
-        if (is[i] == should[i]) continue;
-        if (fabs(is[i] - should[i]) <= pair->cuda.tolerance * largest) continue;
-        fail_msg("%s in %s, element %lld of %lld: %.9g, expected %.9g", what,
-                 precision_name(pair->cuda.backend->compute), (long long)i, (long long)count, is[i],
-                 should[i]);
-    }
-}
-
-static void check_op(struct draw *draw, const struct pair *opened, const struct interpreter *in,
-                     int op)
-{
-    const struct op *of = &in->block->ops[op];
-    struct pair pair = *opened;
-    pair.cpu.whole = pair.cuda.whole = in;
-    pair.cpu.op = pair.cuda.op = op;
-    for (int trial = 0; trial < 2; trial++) {
-        struct arena_mark mark = arena_mark(pair.cpu.arena);
-        double *before[OP_OUTPUT_MAX];
-        pair.cpu.slices = slices_whole(in, op);
-        if (trial > 0) draw_slices(draw, in, op, &pair.cpu.slices);
-        pair.cpu.adds = trial > 0 ? (unsigned)draw_int(draw, 0, (1 << of->output_count) - 1) : 0;
-        pair.cuda.slices = pair.cpu.slices;
-        pair.cuda.adds = pair.cpu.adds;
-        struct kernel_call expected = kernel_case_call(&pair.cpu, before);
-        struct kernel_call found = kernel_case_call(&pair.cuda, before);
-        kernel_case_run(&pair.cpu, &expected);
-        kernel_case_run(&pair.cuda, &found);
-        bool is_columns = of->kind == OP_LOSS && of->function != FUNCTION_NONE;
-        // There is no sum of exponentials.
-        for (int i = 0; i < (is_columns ? 1 : of->output_count); i++)
-            compare(&pair, of->name, &found.outputs[i], &expected.outputs[i],
-                    pair.cpu.adds >> i & 1 ? before[i] : NULL);
-        arena_reset(pair.cpu.arena, mark);
-    }
-}
-
 static void operators_of_newer_models_equal_those_of_the_cpu(void **state)
 {
     struct draw draw = draw_start("slices", 81);
-    for (int t = 0; t < TRIED_COUNT; t++) {
-        struct pair pair = open_pair(*state, &TRIED[t]);
+    for (int t = 0; t < PAIR_TRIED_COUNT; t++) {
+        struct backend_pair pair = pair_open(*state, &PAIR_TRIED[t]);
         for (size_t m = 0; m < sizeof MODELS / sizeof *MODELS; m++) {
             struct arena_mark mark = arena_mark(*state);
             const struct import_options options = {.flash = m % 2 == (size_t)t % 2};
@@ -285,15 +111,15 @@ static void operators_of_newer_models_equal_those_of_the_cpu(void **state)
             for (int b = 0; b < graph->block_count; b++) {
                 struct block_gradients gradients;
                 const struct block *block = autodiff_block(*state, &graph->blocks[b], &gradients);
-                struct interpreter in = interpreter_new(*state, block, BATCH, SEQ);
+                struct interpreter in = interpreter_new(*state, block, PAIR_BATCH, PAIR_SEQ);
                 in.head_count = graph->head_count;
-                draw_values(&draw, &in);
+                pair_values(&draw, &in);
                 for (int o = 0; o < block->op_count; o++)
-                    check_op(&draw, &pair, &in, o);
+                    pair_check(&draw, &pair, &in, o);
             }
             arena_reset(*state, mark);
         }
-        close_pair(&pair);
+        pair_close(&pair);
     }
 }
 
@@ -324,8 +150,8 @@ static void scans_of_several_chunks_equal_the_recurrence(void **state)
         {70, STEADY("34")},
     };
     struct draw draw = draw_start("scans", 11);
-    for (int t = 0; t < TRIED_COUNT; t++) {
-        struct pair pair = open_pair(*state, &TRIED[t]);
+    for (int t = 0; t < PAIR_TRIED_COUNT; t++) {
+        struct backend_pair pair = pair_open(*state, &PAIR_TRIED[t]);
         for (size_t m = 0; m < sizeof SCANS / sizeof *SCANS; m++) {
             const struct import_options options = {0};
             struct graph *graph = tiny_graph(*state, SCANS[m].model, &options);
@@ -333,44 +159,15 @@ static void scans_of_several_chunks_equal_the_recurrence(void **state)
             for (int b = 0; b < graph->block_count; b++) {
                 struct block_gradients gradients;
                 const struct block *block = autodiff_block(*state, &graph->blocks[b], &gradients);
-                struct interpreter in = interpreter_new(*state, block, BATCH, SCANS[m].seq);
+                struct interpreter in = interpreter_new(*state, block, PAIR_BATCH, SCANS[m].seq);
                 in.head_count = graph->head_count;
-                draw_values(&draw, &in);
+                pair_values(&draw, &in);
                 for (int o = 0; o < block->op_count; o++)
                     if (block->ops[o].kind == OP_SCAN || block->ops[o].kind == OP_SCAN_BACKWARD)
-                        check_op(&draw, &pair, &in, o);
+                        pair_check(&draw, &pair, &in, o);
             }
         }
-        close_pair(&pair);
-    }
-}
-
-// More keys than an emulated block has threads, of a query at a time or of several; of many equal
-// scores the first are chosen, and exactly those: sums of these numbers are exact.
-static void choices_among_many_keys_are_those_of_the_cpu(void **state)
-{
-    static const struct {
-        int64_t seq;
-        const char *model;
-    } CHOICES[] = {{150, CHOSEN("20")}, {110, CHOSEN("100")}, {24, CHOSEN("30")}};
-    struct draw draw = draw_start("choices", 12);
-    for (int t = 0; t < TRIED_COUNT; t++) {
-        struct pair pair = open_pair(*state, &TRIED[t]);
-        pair.cuda.tolerance = 1e-6;  // of what it is added to
-        for (size_t m = 0; m < sizeof CHOICES / sizeof *CHOICES; m++) {
-            struct graph *graph = tiny_graph(*state, CHOICES[m].model, &(struct import_options){0});
-            pair.cpu.seq = pair.cuda.seq = CHOICES[m].seq;
-            for (int b = 0; b < graph->block_count; b++) {
-                struct block_gradients gradients;
-                const struct block *block = autodiff_block(*state, &graph->blocks[b], &gradients);
-                struct interpreter in = interpreter_new(*state, block, BATCH, CHOICES[m].seq);
-                in.head_count = graph->head_count;
-                draw_values(&draw, &in);
-                for (int o = 0; o < block->op_count; o++)
-                    if (block->ops[o].kind == OP_CHOOSE) check_op(&draw, &pair, &in, o);
-            }
-        }
-        close_pair(&pair);
+        pair_close(&pair);
     }
 }
 
@@ -400,18 +197,19 @@ static struct shape draw_shape(struct draw *draw, int *rank)
     return shape;
 }
 
-static void check_block(struct draw *draw, const struct pair *pair, const struct block *forward)
+static void check_block(struct draw *draw, const struct backend_pair *pair,
+                        const struct block *forward)
 {
     struct block_gradients gradients;
     struct arena *arena = pair->cpu.arena;
     const struct block *block = autodiff_block(arena, forward, &gradients);
-    struct interpreter in = interpreter_new(arena, block, BATCH, SEQ);
-    draw_values(draw, &in);
+    struct interpreter in = interpreter_new(arena, block, PAIR_BATCH, PAIR_SEQ);
+    pair_values(draw, &in);
     for (int o = 0; o < block->op_count; o++)
-        check_op(draw, pair, &in, o);
+        pair_check(draw, pair, &in, o);
 }
 
-static void check_function(struct draw *draw, const struct pair *pair, enum op_kind kind,
+static void check_function(struct draw *draw, const struct backend_pair *pair, enum op_kind kind,
                            enum function function)
 {
     struct builder b = builder_new(pair->cpu.arena, "drawn", BLOCK_LAYER);
@@ -448,7 +246,7 @@ static void check_function(struct draw *draw, const struct pair *pair, enum op_k
 }
 
 // Sums over any dims but the last, as gradients of biases and of what is added to all places are.
-static void check_sums(struct draw *draw, const struct pair *pair)
+static void check_sums(struct draw *draw, const struct backend_pair *pair)
 {
     struct builder b = builder_new(pair->cpu.arena, "drawn", BLOCK_LAYER);
     int rank;
@@ -472,8 +270,8 @@ static void check_sums(struct draw *draw, const struct pair *pair)
 static void drawn_shapes_equal_those_of_the_cpu(void **state)
 {
     struct draw draw = draw_start("shapes", 82);
-    for (int t = 0; t < TRIED_COUNT; t++) {
-        struct pair pair = open_pair(*state, &TRIED[t]);
+    for (int t = 0; t < PAIR_TRIED_COUNT; t++) {
+        struct backend_pair pair = pair_open(*state, &PAIR_TRIED[t]);
         for (int i = 0; i < 16; i++) {
             struct arena_mark mark = arena_mark(*state);
             check_function(&draw, &pair, OP_ELEMENTWISE, FUNCTION_MODULATE);
@@ -484,7 +282,7 @@ static void drawn_shapes_equal_those_of_the_cpu(void **state)
             check_sums(&draw, &pair);
             arena_reset(*state, mark);
         }
-        close_pair(&pair);
+        pair_close(&pair);
     }
 }
 
@@ -493,7 +291,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(operators_of_newer_models_equal_those_of_the_cpu),
         cmocka_unit_test(scans_of_several_chunks_equal_the_recurrence),
-        cmocka_unit_test(choices_among_many_keys_are_those_of_the_cpu),
         cmocka_unit_test(drawn_shapes_equal_those_of_the_cpu),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);

@@ -25,7 +25,7 @@ struct sdpa_case {
     int64_t heads, kv_heads, width, value_width;
     int64_t ahead, back;  // of what a query sees
     double softcap;
-    int ends, starts, has_slopes, has_sinks;
+    int ends, starts, has_slopes, has_sinks, has_choice;
 };
 
 struct shapes {
@@ -34,10 +34,10 @@ struct shapes {
 };
 
 // Dropout, and what looks ahead from a prefix, go to the products and the masked softmax, whatever
-// cuDNN says; keys that are chosen have a kernel of their own.
+// cuDNN says.
 static bool is_special(const struct op *op)
 {
-    return op->dropout_ratio > 0 || op->prefix > 0 || op->top_k > 0;
+    return op->dropout_ratio > 0 || op->prefix > 0;
 }
 
 // Of a sequence that a window is shorter than; one in chunks is a longer batch.
@@ -62,7 +62,8 @@ static void add_shape(struct shapes *shapes, const char *model, const struct blo
                               .value_width = v->extents[3].size,
                               .softcap = op->softcap,
                               .has_slopes = op->alibi > 0,
-                              .has_sinks = op->input_count > 3};
+                              .has_sinks = op->input_count > 3 + (op->top_k > 0),
+                              .has_choice = op->top_k > 0};
     if (is_special(op)) return;
     bound(&shape, op);
     for (int i = 0; i < shapes->count; i++) {
@@ -115,10 +116,10 @@ static void write_questions(struct asked *asked, const struct shapes *shapes, in
     int step = shapes->count > cases ? shapes->count / cases : 1;
     for (int i = part * step; i < shapes->count; i += parts * step, asked->count++) {
         const struct sdpa_case *s = &shapes->at[i];
-        fprintf(file, "%d 1 %lld %lld %d %d %lld %lld %d %lld %d %lld %g %d %d\n", i,
+        fprintf(file, "%d 1 %lld %lld %d %d %lld %lld %d %lld %d %lld %g %d %d %d\n", i,
                 (long long)s->heads, (long long)s->kv_heads, SEQ, SEQ, (long long)s->width,
                 (long long)s->value_width, s->ends, (long long)s->ahead, s->starts,
-                (long long)s->back, s->softcap, s->has_slopes, s->has_sinks);
+                (long long)s->back, s->softcap, s->has_slopes, s->has_sinks, s->has_choice);
     }
     fclose(file);
 }

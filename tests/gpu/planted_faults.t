@@ -22,8 +22,8 @@ $ENV{MESHWRIGHT_EMULATED_SEED} = 1;
 
 # A folder of programs with a back end of their own beside them.
 my @programs = qw(meshwright exec_cpu.so exec_cpu64.so gpu_compare test_cuda_backend test_cpu_kernels
-    test_cuda_embedding test_cuda_families test_cuda_images test_cuda_strided test_cuda_memory
-    test_cuda_gemm);
+    test_cuda_embedding test_cuda_families test_cuda_chosen test_cuda_images test_cuda_strided
+    test_cuda_memory test_cuda_gemm);
 mkdir $folder;
 mkdir "$folder/executor";
 mkdir "$folder/executor/cuda";
@@ -92,6 +92,7 @@ my %judge = (
     embedding => sub { status_of("$folder/test_cuda_embedding") },
     strided   => sub { status_of("$folder/test_cuda_strided") },
     families  => sub { status_of("$folder/test_cuda_families") },
+    chosen    => sub { status_of("$folder/test_cuda_chosen") },
     images    => sub { status_of("$folder/test_cuda_images") },
     memory    => sub { status_of("$folder/test_cuda_memory") },
     gemm      => sub { status_of("$folder/test_cuda_gemm") },

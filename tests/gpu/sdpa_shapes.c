@@ -7,7 +7,7 @@
 // Compiles cuDNN's plan for every attention shape on its standard input as the back end does, for a
 // device that need not be there: lines of
 //   NAME batch heads kv_heads queries keys width value_width ends ahead starts back softcap slopes
-//   sinks
+//   sinks choice
 // to lines of "NAME forward MADE BYTES" and "NAME backward MADE BYTES", dense and then in rows of
 // one packed array: the workspace of the plan, or why there is none, or which of its arguments it
 // leaves out. Ends with 1 when one has none.
@@ -55,6 +55,7 @@ static const char *find_left_out(const struct sdpa_shape *s, cudnnBackendDescrip
         {SDPA_BACK, s->has_start, "window"},
         {SDPA_SOFTCAP, s->softcap > 0, "cap"},
         {SDPA_SLOPES, s->has_slopes, "slopes"},
+        {SDPA_CHOSEN, s->has_choice, "choice"},
         {SDPA_SINKS, s->has_sinks && !s->is_backward, "sinks"},
     };
     static char text[TEXT_MAX + 1];
@@ -92,15 +93,16 @@ static bool check(cudnnBackendDescriptor_t properties, const char *name,
 static bool read_shape(char name[128], struct sdpa_shape *s)
 {
     long long n[9];
-    int ends, starts, slopes, sinks;
-    bool is_read = scanf("%127s %lld %lld %lld %lld %lld %lld %lld %d %lld %d %lld %f %d %d", name,
-                         &n[0], &n[1], &n[2], &n[3], &n[4], &n[5], &n[6], &ends, &n[7], &starts,
-                         &n[8], &s->softcap, &slopes, &sinks) == 15;
+    int ends, starts, slopes, sinks, choice;
+    bool is_read = scanf("%127s %lld %lld %lld %lld %lld %lld %lld %d %lld %d %lld %f %d %d %d",
+                         name, &n[0], &n[1], &n[2], &n[3], &n[4], &n[5], &n[6], &ends, &n[7],
+                         &starts, &n[8], &s->softcap, &slopes, &sinks, &choice) == 16;
     s->number = NUMBER_BF16, s->scale = 1, s->is_backward = false;
     s->batch = n[0], s->heads = n[1], s->kv_heads = n[2], s->queries = n[3], s->keys = n[4];
     s->width = n[5], s->value_width = n[6], s->ahead = n[7], s->back = n[8];
     s->has_end = ends, s->has_start = starts;
-    s->has_slopes = slopes, s->has_sinks = sinks;
+    s->has_slopes = slopes, s->has_sinks = sinks, s->has_choice = choice;
+    s->choice_stride = (s->keys + 7) / 8 * 8;
     return is_read;
 }
 
