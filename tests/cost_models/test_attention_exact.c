@@ -324,8 +324,6 @@ static void rules_say_what_has_no_fused_kernel(void **state)
     check_rule(bench, UNFUSED_PREFIX);
     op->dropout_ratio = 0.01;
     check_rule(bench, UNFUSED_DROPOUT);
-    op->top_k = 1;
-    check_rule(bench, UNFUSED_CHOSEN);
     *op = (struct op){0};
     attention->value_dim = 257;
     check_rule(bench, UNFUSED_WIDE_BACKWARD);
