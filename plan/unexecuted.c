@@ -49,7 +49,7 @@ static const struct unexecuted ROWS[] = {
     {"--offload optimizer with --optimizer lamb or lars",
      "the norms of parameters and steps are taken where the device has them", moves_layer_norms,
      true},
-    {"--offload gradients with --zero 2 or 3", "shards of gradients stay where they are added up",
+    {"--zero 2 or 3 with --offload gradients", "shards of gradients stay where they are added up",
      moves_shards, true},
     {"--overlap tp with --tp above 1",
      "what tensor parallel ranks exchange is waited for where it stands, but for what is handed "

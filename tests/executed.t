@@ -120,7 +120,7 @@ my %KEYS = (
                     {value => 'optimizer:2,gradients:3',
                      refused => '--offload optimizer:2,gradients:2 would run'},
                     (map { {value => 'optimizer,gradients', '--zero' => $_, '--dp' => 2,
-                            refused => '--zero may be 0, 1'} } 2, 3),
+                            refused => 'is not executed, because shards of gradients stay'} } 2, 3),
                     {value => 'optimizer,parameters', '--zero' => 1, '--dp' => 2,
                      refused => 'cannot offload parameters at zero stage 1'},
                     {value => 'parameters', refused => 'has to be off the device as well'},
@@ -272,6 +272,8 @@ my %ROWS = (
     '--lora' => {'--lora' => 8, '--dp' => 2},
     '--offload optimizer with --optimizer lamb or lars' =>
         {'--offload' => 'optimizer', '--optimizer' => 'lamb', '--dp' => 2},
+    '--zero 2 or 3 with --offload gradients' =>
+        {'--offload' => 'optimizer,gradients', '--zero' => 2, '--dp' => 2},
     '--overlap tp with --tp above 1' => {'--overlap' => 'tp', '--tp' => 2, '--dp' => 1},
     '--overlap ep with --ep or --etp above 1' => {%moe, '--overlap' => 'ep'},
 );
