@@ -98,7 +98,8 @@ static struct beside of_sum(const struct compute_context *context,
 }
 
 static struct beside beside_of(const struct compute_context *context,
-                               const struct block_program *program, const struct instr *instr)
+                               const struct block_program *program, const struct instr *instr,
+                               double otherwise)
 {
     switch (instr->kind) {
     case OP_CONV_BACKWARD:
@@ -115,7 +116,7 @@ static struct beside beside_of(const struct compute_context *context,
     case OP_CHOOSE_BACKWARD:
         return (struct beside){0, 0};  // zeros, which no kernel writes
     default:
-        return (struct beside){1, 0};
+        return (struct beside){otherwise, 0};
     }
 }
 
@@ -127,7 +128,7 @@ struct compute_cost own_kernels_price(const struct compute_context *context,
     const struct op *op = &program->block->ops[instr->op];
     if (op->work.strided) return strided_price(context, program, instr, stream);
     if (stream.kernel_count <= 0) return stream;
-    struct beside beside = beside_of(context, program, instr);
+    struct beside beside = beside_of(context, program, instr, stream.kernel_count);
     double more = beside.launches - stream.kernel_count;
     if (more == 0 && beside.bytes == 0) return stream;
     stream.s += stream_s(context, beside.bytes) + fmax(more, 0) * context->device->launch_latency_s;

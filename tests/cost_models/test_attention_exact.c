@@ -391,7 +391,7 @@ static void heads_are_worked_on_while_scores_have_room(void **state)
     bench->instrs[0].outputs[0] = attention->inputs[0] = 1;
     attention->input_count = 1;
     attention->seq = 250;
-    attention->window = 300;
+    attention->window = bench->program.block->ops->window = 300;
     assert_true(score_bytes(&bench->stack, PRECISION_BF16, &bench->program) ==
                 2 * 2 * 62500.0 * 6 + 2 * 2 * 96 * 250.0 * 4);
     cost = unfused_price(&bench->context, &bench->program, attention);

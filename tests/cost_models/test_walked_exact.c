@@ -1,3 +1,4 @@
+#include "cost_models/own_kernels.h"
 #include "cost_models/strided.h"
 #include "cost_models/walked.h"
 #include "tests/support/priced.h"
@@ -177,11 +178,13 @@ static void pieces_are_launches(void **state)
     start_strided(*state, &hand, &LOOPS, IMPORTED_MATRIX, PHASE_FORWARD);
     is_priced(&hand, 1, 0);
     struct compute_cost nothing = {0};
-    assert_true(strided_price(&hand.context, &hand.program, &hand.instr, nothing).s == 0);
+    assert_true(own_kernels_price(&hand.context, &hand.program, &hand.instr, nothing).s == 0);
     hand.context.stack = &hand.other;
-    assert_true(strided_price(&hand.context, &hand.program, &hand.instr, STREAM).kernel_count == 3);
+    assert_true(own_kernels_price(&hand.context, &hand.program, &hand.instr, STREAM).kernel_count ==
+                3);
     start_strided(*state, &hand, NULL, IMPORTED_MOVE, PHASE_BACKWARD);
-    assert_true(strided_price(&hand.context, &hand.program, &hand.instr, STREAM).kernel_count == 3);
+    assert_true(own_kernels_price(&hand.context, &hand.program, &hand.instr, STREAM).kernel_count ==
+                3);
 }
 
 // A gradient that is moved to all of 210 numbers is written as it comes; to 30 of them zeros are

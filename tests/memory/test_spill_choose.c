@@ -12,7 +12,7 @@ enum { STEPS = 9, STORAGES = 6, CANDIDATES = 9, TOO_MANY = 1501 };
 
 static const struct memory_options PLAIN = {.alignment = 1};
 
-struct space {
+struct spill_room {
     struct memory_graph graph;
     struct memory_buffer buffers[STORAGES + 1];
     struct memory_problem problem;
@@ -23,7 +23,7 @@ struct space {
     struct spill_space of;
 };
 
-static void start(struct space *space, const int64_t *bytes, int storages)
+static void start(struct spill_room *space, const int64_t *bytes, int storages)
 {
     memset(space, 0, sizeof *space);
     space->graph.tensor_count = storages;
@@ -40,7 +40,7 @@ static void start(struct space *space, const int64_t *bytes, int storages)
                                      .candidates = space->candidates};
 }
 
-static struct spill_candidate *add(struct space *space, int storage, int first, int last,
+static struct spill_candidate *add(struct spill_room *space, int storage, int first, int last,
                                    double cost_s)
 {
     int at = space->of.count++;
@@ -54,7 +54,7 @@ static struct spill_candidate *add(struct space *space, int storage, int first, 
 }
 
 // More than the integer program is asked about, of no use to any step: what is left is greedy.
-static void add_useless(struct space *space)
+static void add_useless(struct spill_room *space)
 {
     static const struct spill_freed IDLE = {0, 0, 1};
     for (int i = 0; i < TOO_MANY; i++)
@@ -62,7 +62,7 @@ static void add_useless(struct space *space)
             (struct spill_candidate){.freed = &IDLE, .freed_count = 1, .step = 1, .cost_s = 1e6};
 }
 
-static bool is_taken(const struct space *space, const bool *taken, unsigned wanted)
+static bool is_taken(const struct spill_room *space, const bool *taken, unsigned wanted)
 {
     for (int i = 0; i < space->of.count; i++) {
         if (taken[i] != (i < CANDIDATES && wanted >> i & 1)) return false;
@@ -75,7 +75,7 @@ static bool is_taken(const struct space *space, const bool *taken, unsigned want
 static void the_cheapest_by_byte_goes_first(void **state)
 {
     static const int64_t BYTES[] = {1, 10, 6, 4}, LOAD[STEPS] = {1, 20, 30, 24, 12};
-    struct space space;
+    struct spill_room space;
     bool taken[CANDIDATES + TOO_MANY];
     double bound_s = -1;
     for (int many = 0; many < 2; many++) {
@@ -108,7 +108,7 @@ static void the_cheapest_by_byte_goes_first(void **state)
 static void what_became_needless_is_given_back(void **state)
 {
     static const int64_t BYTES[] = {1, 3, 10, 3};
-    struct space space;
+    struct spill_room space;
     bool taken[CANDIDATES + TOO_MANY];
     double bound_s;
     start(&space, BYTES, 4);
@@ -134,7 +134,7 @@ static void what_became_needless_is_given_back(void **state)
 static void what_only_the_repeating_needs_has_to_fit(void **state)
 {
     static const int64_t BYTES[] = {1, 8, 8};
-    struct space space;
+    struct spill_room space;
     bool taken[CANDIDATES + TOO_MANY];
     double bound_s;
     for (int more = 0; more < 2; more++) {
@@ -152,7 +152,7 @@ static void what_only_the_repeating_needs_has_to_fit(void **state)
 
 // Storages are there from the first of three uses to the last; each gap between two may be given up
 // alone or with one that ends at the same step, by one or by two candidates.
-static void draw_space(struct space *space, struct draw *draw)
+static void draw_space(struct spill_room *space, struct draw *draw)
 {
     int64_t bytes[STORAGES];
     for (int i = 0; i < STORAGES; i++)
@@ -197,7 +197,7 @@ static bool is_away(const struct spill_candidate *of, int storage, int step)
 
 // Most bytes of any step with these; -1: two give up the same, or one needs what another has given
 // up or has not got back before the same step.
-static int64_t peak_of(const struct space *space, unsigned set)
+static int64_t peak_of(const struct spill_room *space, unsigned set)
 {
     int64_t peak_bytes = 0;
     for (int t = 0; t < STEPS; t++) {
@@ -223,7 +223,7 @@ static int64_t peak_of(const struct space *space, unsigned set)
     return peak_bytes;
 }
 
-static double cost_of(const struct space *space, unsigned set)
+static double cost_of(const struct spill_room *space, unsigned set)
 {
     double cost_s = 0;
     for (int c = 0; c < CANDIDATES; c++)
@@ -236,7 +236,7 @@ static void the_cheapest_of_all_subsets_is_chosen(void **state)
     struct draw draw = draw_start("spill choices", 1);
     int possible = 0, impossible = 0, best = 0;
     for (int i = 0; i < 150; i++) {
-        struct space space;
+        struct spill_room space;
         draw_space(&space, &draw);
         int64_t whole = peak_of(&space, 0), lowest = whole,
                 capacity = whole - draw_int(&draw, 1, 14);
