@@ -212,7 +212,16 @@ static void move(struct index_machine *m, const struct instr *instr)
 
 // Without room for all, a rank must know how many rows a dispatch sends before they come, from the
 // ranks that have other experts or, gathered, from those that have other parts of the same ones;
-// what is recomputed is counted again.
+// what is dispatched again is counted again.
+static bool is_made_again(const struct index_machine *m, int op)
+{
+    for (int i = 0; i < m->program->instr_count; i++) {
+        const struct instr *instr = &m->program->instrs[i];
+        if (instr->op == op && instr->recompute && !instr->collective) return true;
+    }
+    return false;
+}
+
 static void check_counts(struct index_machine *m, const struct instr *instr)
 {
     int tensor = m->program->buffers[instr->inputs[0]].tensor;
@@ -222,7 +231,8 @@ static void check_counts(struct index_machine *m, const struct instr *instr)
     bool brings =
         instr->collective == COLLECTIVE_ALL_TO_ALL || instr->collective == COLLECTIVE_ALL_GATHER;
     if (!moves || !is_sent || !instr->ragged || !brings) return;
-    unsigned counted = m->counted_axes[producer][instr->recompute];
+    bool is_again = instr->recompute && is_made_again(m, producer);
+    unsigned counted = m->counted_axes[producer][is_again];
     if (instr->axes & ~counted) sets_complain(m, instr->inputs[0], "rows come before their counts");
 }
 

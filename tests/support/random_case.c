@@ -26,10 +26,7 @@ static void draw_grid(struct draw *draw, struct parallel *parallel)
     if (drawn.tp_kind == TP_1D || drawn.tp_kind == TP_KIND_COUNT) return;
     drawn.degree[AXIS_TP] = DRAW_ONE(draw, DEGREES);
     drawn.sp = false;
-    // Rectangles by layers of 2.5D are asked as a row (tests/models/test_index_mutations.c).
-    struct tp_grid grid = grid_of(&drawn);
-    bool is_deep = drawn.tp_kind == TP_2_5D || drawn.tp_kind == TP_2_5D_SUMMA;
-    if (parallel_rank_count(&drawn) > RANK_MAX || (is_deep && grid.x != grid.y)) return;
+    if (parallel_rank_count(&drawn) > RANK_MAX || grid_of(&drawn).y == 0) return;
     drawn.micro_batch *= (int)grid_batch_parts(&drawn);
     bool hands_out_heads = drawn.cp_kind == CP_ULYSSES && drawn.degree[AXIS_CP] > 1;
     if (SUMMA_GRIDS >> drawn.tp_kind & 1 && hands_out_heads) return;
