@@ -262,7 +262,7 @@ static void backward_of_convolutions_is_four_kernels(void **state)
     const struct instr *instr, *one;
     const struct block_program *block = with(&of, OP_CONV_BACKWARD, &instr);
     double launch_s = compute->device->launch_latency_s;
-    double channels = instr->read_bytes > 1e8 ? 5120 : 128, tokens = 8192;
+    double channels = instr->read_bytes > 100000000 ? 5120 : 128, tokens = 8192;
     struct compute_cost cost = compute_price(compute, block, instr);
     assert_true(cost.kernel_count == 4 && cost.beside_count == 3);
     double once = (double)(instr->read_bytes + instr->write_bytes);
