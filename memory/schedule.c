@@ -213,7 +213,7 @@ static void judge(const struct task *task, struct memory_schedule *schedule)
 static int64_t find_order(const struct task *task, const struct memory_problem *problem,
                           struct memory_schedule *schedule, const int **order)
 {
-    int64_t bound_bytes = order_simple_bound(task->scratch, problem);
+    int64_t bound_bytes = order_simple_bound(problem);
     bool is_global = schedule->method == MEMORY_GLOBAL_ILP;
     double deadline = deadline_s(task, is_global ? GLOBAL_ILP_TIME_RATIO : ORDER_TIME_RATIO);
     if (schedule->method == MEMORY_ROAM) {

@@ -269,7 +269,7 @@ struct order_result order_solve(struct arena *arena, struct arena *scratch,
     solving.birth = ARENA_NEW(scratch, int, problem->buffer_count);
     solving.death = ARENA_NEW(scratch, int, problem->buffer_count);
     keep_better(&solving, order_program(scratch, problem));
-    result->bound_bytes = order_simple_bound(scratch, problem);
+    result->bound_bytes = order_simple_bound(problem);
     keep_better(&solving, order_greedy(scratch, arena, problem));
     bool is_divided = !is_late(&solving) && solve_divided(&solving, options);
     if (is_divided && is_open(&solving)) bound_whole(&solving);

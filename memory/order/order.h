@@ -54,6 +54,6 @@ int *order_program(struct arena *arena, const struct memory_problem *problem);
 // alive, ties by program order (the rule of PyTorch Inductor's LPMF and of the heuristics that ROAM
 // is compared with).
 int *order_greedy(struct arena *arena, struct arena *scratch, const struct memory_problem *problem);
-// The highest of three bounds that need no search: the bytes that an operator touches at once,
-// what is alive at every cut, what is there at the start and kept at the end.
-int64_t order_simple_bound(struct arena *scratch, const struct memory_problem *problem);
+// The highest of the bounds that need no search: the bytes that an operator touches at once, what
+// is there at the start, and what is kept at the end.
+int64_t order_simple_bound(const struct memory_problem *problem);

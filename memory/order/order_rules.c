@@ -10,11 +10,8 @@ int *order_program(struct arena *arena, const struct memory_problem *problem)
     return order;
 }
 
-int64_t order_simple_bound(struct arena *scratch, const struct memory_problem *problem)
+int64_t order_simple_bound(const struct memory_problem *problem)
 {
-    // Alive before operator i of any order that passes a cut there: none is known here but the
-    // first and the last step.
-    (void)scratch;
     int64_t start_bytes = 0, end_bytes = 0, bound_bytes = 0;
     for (int b = 0; b < problem->buffer_count; b++) {
         const struct memory_buffer *buffer = &problem->buffers[b];
