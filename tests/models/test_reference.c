@@ -29,14 +29,21 @@ static uint64_t next(uint64_t *seed)
     return *seed >> 33;
 }
 
+// What a tower ends with, to be compared, is numbered as the block behind it.
+static bool is_said(const struct graph *graph, const char *name)
+{
+    return graph->contrasts && (!strncmp(name, "vision.", 7) || !strncmp(name, "pool.", 5));
+}
+
 // Between -0.2 and 0.2; weights of norms around one, and no rate of a scan below zero.
-static void fill_parameter(struct interpreter *in, int tensor, int position)
+static void fill_parameter(struct interpreter *in, int tensor, const struct graph *graph,
+                           int position)
 {
     const struct tensor *parameter = &in->block->tensors[tensor];
     const char *name = parameter->tie ? parameter->tie : parameter->name;
     bool is_norm = strstr(name, "norm.weight") != NULL, is_rate = strstr(name, ".rates") != NULL;
     if (in->block->role == BLOCK_LAYER && !parameter->tie)
-        name = arena_print(in->arena, "%d:%s", position, name);
+        name = arena_print(in->arena, "%d:%s", position + is_said(graph, name), name);
     uint64_t seed = hash(name);
     double *values = interpreter_array(in, tensor);
     for (int64_t i = 0; i < interpreter_elements(in, tensor); i++) {
@@ -126,7 +133,7 @@ static int64_t run_block(struct arena *arena, const struct graph *graph, int pos
     struct interpreter in = interpreter_new(arena, block, graph->contrasts ? SAMPLES : 1, SEQ);
     for (int t = 0; t < block->tensor_count; t++) {
         enum tensor_role role = block->tensors[t].role;
-        if (role == TENSOR_PARAMETER) fill_parameter(&in, t, position);
+        if (role == TENSOR_PARAMETER) fill_parameter(&in, t, graph, position);
         if (role == TENSOR_IDS) fill_ids(&in, t, graph);
     }
     for (int i = 0; i < block->input_count; i++) {
