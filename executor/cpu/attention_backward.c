@@ -1,6 +1,7 @@
 #include "executor/cpu/attend.h"
 #include "executor/cpu/functions.h"
 #include "executor/cpu/sums.h"
+#include "executor/cpu/vector.h"
 
 // Backward: block by block again, probabilities from the scores and the log-sum-exp. With P the
 // probabilities, D the gradient of the result and m_i = D_i . out_i:
@@ -15,17 +16,12 @@ struct gradients {
     REAL mean[QUERY_BLOCK];
 };
 
-FAST static REAL dot(int64_t count, const REAL *a, const REAL *b)
-{
-    return sum_of_products(count, a, b);
-}
-
 static void read_means(const struct attend *a, const struct head *head, const struct tile *tile,
                        struct gradients *g)
 {
     for (int64_t i = 0; i < tile->query_count; i++) {
         int64_t at = head->out + (tile->query + i) * a->out_stride;
-        g->mean[i] = dot(a->value_width, g->d + at, g->out + at);
+        g->mean[i] = vector_dot(a->value_width, g->d + at, g->out + at);
         if (!g->d_sink) continue;
         REAL lse = g->lse[head->lse + (tile->query + i) * a->heads];
         g->d_sink[head->head] -= real_exp(a->sink[head->head] - lse) * g->mean[i];

@@ -1,6 +1,7 @@
 #include "executor/cpu/attend.h"
 #include "executor/cpu/functions.h"
 #include "executor/cpu/sums.h"
+#include "executor/cpu/vector.h"
 
 // Attention to the keys that were chosen for each query (models/op_choose.h): a query of a head at
 // a time, and of the keys no others are looked at. In a ring those that are not here are another
@@ -30,21 +31,6 @@ static int64_t key_of(const struct attend *a, const struct seen *seen, int64_t i
     return (int64_t)seen->chosen[i] - a->first_key;
 }
 
-FAST static REAL dot(int64_t count, const REAL *a, const REAL *b)
-{
-    return sum_of_products(count, a, b);
-}
-
-FAST static void add_times(int64_t count, REAL factor, const REAL *x, REAL *y)
-{
-    VECTOR for (int64_t i = 0; i < count; i++) y[i] += factor * x[i];
-}
-
-FAST static void scale(int64_t count, REAL factor, REAL *x)
-{
-    VECTOR for (int64_t i = 0; i < count; i++) x[i] *= factor;
-}
-
 // What the query makes of its keys; a later block of a ring joins what is there by its log-sum-exp,
 // in which a sink is already: the first block begins with it.
 static void attend_row(const struct attend *a, const struct head *head, int64_t query, REAL *scores)
@@ -58,22 +44,22 @@ static void attend_row(const struct attend *a, const struct head *head, int64_t 
     if (a->call->merges && seen.first == seen.end) return;
     for (int64_t i = seen.first; i < seen.end; i++) {
         const REAL *k = head->k + key_of(a, &seen, i) * a->k_stride;
-        REAL x = (REAL)a->op->scalar * dot(a->width, head->q + query * a->q_stride, k);
+        REAL x = (REAL)a->op->scalar * vector_dot(a->width, head->q + query * a->q_stride, k);
         scores[i] = x;
         largest = x > largest ? x : largest;
     }
     REAL sum = has_before ? real_exp(*lse - largest) : sink ? real_exp(*sink - largest) : 0;
     if (has_before) {
-        scale(a->value_width, sum, out);
+        vector_scale(a->value_width, sum, out);
     } else {
         memset(out, 0, (size_t)a->value_width * sizeof(REAL));
     }
     for (int64_t i = seen.first; i < seen.end; i++) {
         REAL p = real_exp(scores[i] - largest);
         sum += p;
-        add_times(a->value_width, p, head->v + key_of(a, &seen, i) * a->v_stride, out);
+        vector_add_times(a->value_width, p, head->v + key_of(a, &seen, i) * a->v_stride, out);
     }
-    scale(a->value_width, sum > 0 ? 1 / sum : 0, out);
+    vector_scale(a->value_width, sum > 0 ? 1 / sum : 0, out);
     *lse = largest + (REAL)log((double)sum);
 }
 
@@ -101,7 +87,7 @@ static void row_backward(const struct attend *a, const struct head *head, int64_
     const REAL *lse = (const REAL *)call->inputs[call->input_count - 1].data + head->lse;
     const REAL *d = (const REAL *)call->inputs[0].data + head->out + query * a->out_stride;
     const REAL *q = head->q + query * a->q_stride;
-    REAL mean = dot(a->value_width, d, out + query * a->out_stride);
+    REAL mean = vector_dot(a->value_width, d, out + query * a->out_stride);
     int64_t row = head->batch * a->queries + query, keys = head->batch * a->keys;
     bool has_sink = a->sink && call->output_count > 3 && !call->merges;
     if (has_sink)
@@ -113,11 +99,11 @@ static void row_backward(const struct attend *a, const struct head *head, int64_
         const REAL *k = head->k + key * a->k_stride, *v = head->v + key * a->v_stride;
         REAL *of_k = (REAL *)d_k->data + (keys + key) * array_stride(d_k, 1);
         REAL *of_v = (REAL *)d_v->data + (keys + key) * array_stride(d_v, 1);
-        REAL p = real_exp((REAL)a->op->scalar * dot(a->width, q, k) - lse[query * a->heads]);
-        REAL d_score = p * (dot(a->value_width, d, v) - mean) * (REAL)a->op->scalar;
-        add_times(a->width, d_score, k, of_q);
-        add_times(a->width, d_score, q, of_k + head->kv_head * a->width);
-        add_times(a->value_width, p, d, of_v + head->kv_head * a->value_width);
+        REAL p = real_exp((REAL)a->op->scalar * vector_dot(a->width, q, k) - lse[query * a->heads]);
+        REAL d_score = p * (vector_dot(a->value_width, d, v) - mean) * (REAL)a->op->scalar;
+        vector_add_times(a->width, d_score, k, of_q);
+        vector_add_times(a->width, d_score, q, of_k + head->kv_head * a->width);
+        vector_add_times(a->value_width, p, d, of_v + head->kv_head * a->value_width);
     }
 }
 

@@ -1,6 +1,7 @@
 #include "executor/cpu/array.h"
 #include "executor/cpu/functions.h"
 #include "executor/cpu/sums.h"
+#include "executor/cpu/vector.h"
 
 #include <assert.h>
 
@@ -16,21 +17,6 @@ struct attended {
     REAL *scores;
     const REAL **rows;  // what the scores are of
 };
-
-FAST static REAL dot(int64_t count, const REAL *a, const REAL *b)
-{
-    return sum_of_products(count, a, b);
-}
-
-FAST static void add_times(int64_t count, REAL factor, const REAL *x, REAL *y)
-{
-    VECTOR for (int64_t i = 0; i < count; i++) y[i] += factor * x[i];
-}
-
-FAST static void scale(int64_t count, REAL factor, REAL *x)
-{
-    VECTOR for (int64_t i = 0; i < count; i++) x[i] *= factor;
-}
 
 // What a query sees: tokens first .. end - 1, and so many entries.
 struct seen {
@@ -76,7 +62,7 @@ static void attend(const struct attended *p, int64_t count, const REAL *q, REAL 
     REAL largest = sink, sum;
     assert(p->rows && p->scores);
     for (int64_t i = 0; i < count; i++) {
-        REAL score = (REAL)p->call->op->scalar * dot(p->width, q, p->rows[i]);
+        REAL score = (REAL)p->call->op->scalar * vector_dot(p->width, q, p->rows[i]);
         p->scores[i] = score;
         largest = score > largest ? score : largest;
     }
@@ -85,9 +71,9 @@ static void attend(const struct attended *p, int64_t count, const REAL *q, REAL 
     for (int64_t i = 0; i < count; i++) {
         REAL weight = real_exp(p->scores[i] - largest);
         sum += weight;
-        add_times(p->width, weight, p->rows[i], out);
+        vector_add_times(p->width, weight, p->rows[i], out);
     }
-    scale(p->width, 1 / sum, out);
+    vector_scale(p->width, 1 / sum, out);
     *lse = largest + (REAL)log((double)sum);
 }
 
@@ -160,18 +146,19 @@ static void row_backward(const struct attended *p, const struct slopes *s, int64
     for (int64_t h = 0; h < p->heads; h++) {
         int64_t at = row * p->heads + h;
         const REAL *q = p->q + at * p->width, *d = s->d + at * p->width;
-        REAL factor = (REAL)p->call->op->scalar, mean = dot(p->width, d, s->out + at * p->width);
+        REAL factor = (REAL)p->call->op->scalar,
+             mean = vector_dot(p->width, d, s->out + at * p->width);
         s->d_sink[h] -= real_exp(p->sink[h] - s->lse[at]) * mean;
         for (int64_t i = 0; i < count; i++) {
             const REAL *of = p->rows[i];
             REAL *to = i < near ? s->d_x + (batch * p->keys + seen.first + i) * p->width
                                 : s->d_entries +
                                       (batch * p->entries + entry_of(&seen, i - near)) * p->width;
-            REAL weight = real_exp(factor * dot(p->width, q, of) - s->lse[at]);
-            REAL slope = weight * (dot(p->width, d, of) - mean) * factor;
-            add_times(p->width, slope, of, s->d_q + at * p->width);
-            add_times(p->width, slope, q, to);
-            add_times(p->width, weight, d, to);
+            REAL weight = real_exp(factor * vector_dot(p->width, q, of) - s->lse[at]);
+            REAL slope = weight * (vector_dot(p->width, d, of) - mean) * factor;
+            vector_add_times(p->width, slope, of, s->d_q + at * p->width);
+            vector_add_times(p->width, slope, q, to);
+            vector_add_times(p->width, weight, d, to);
         }
     }
 }

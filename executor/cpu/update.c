@@ -1,5 +1,6 @@
 #include "executor/cpu/cpu.h"
 #include "executor/cpu/sums.h"
+#include "executor/cpu/vector.h"
 
 #include <math.h>
 
@@ -176,16 +177,11 @@ const char *cpu_sum_squares(struct device *device, enum stream stream, const voi
     return NULL;
 }
 
-FAST static void scale(int64_t count, REAL factor, REAL *x)
-{
-    VECTOR for (int64_t i = 0; i < count; i++) x[i] *= factor;
-}
-
 const char *cpu_scale(struct device *device, enum stream stream, void *reals, int64_t count,
                       double factor)
 {
     (void)device;
     (void)stream;
-    scale(count, (REAL)factor, reals);
+    vector_scale(count, (REAL)factor, reals);
     return NULL;
 }

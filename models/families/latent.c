@@ -86,6 +86,30 @@ static int make_queries(struct layers *layers, int input, int *low)
     return query;
 }
 
+int layers_chosen(struct layers *layers, int first_op, int query, int key, int weights,
+                  int64_t rate)
+{
+    struct block *block = layers->builder.block;
+    int chosen =
+        builder_tensor(&layers->builder, "attention.chosen", TENSOR_ACTIVATION, ELEMENT_FP32,
+                       layers_tokens(DIM_CHOSEN, layers->decoder->indexer.top_k));
+    builder_op(&layers->builder, (struct op){.name = "attention.choose",
+                                             .kind = OP_CHOOSE,
+                                             .scalar = 1,
+                                             .causal = true,
+                                             .rate = rate,
+                                             .top_k = (int)layers->decoder->indexer.top_k,
+                                             .input_count = 3,
+                                             .output_count = 1,
+                                             .inputs = {query, key, weights},
+                                             .outputs = {chosen}});
+    for (int o = first_op; o < block->op_count; o++) {
+        block->ops[o].chooses = true;
+        block->ops[o].class = OP_CLASS_NONE;
+    }
+    return chosen;
+}
+
 // Which keys each query attends to (models/op_choose.h): by heads of queries that are raised from
 // the same low rank, one head of keys, and a weight of each head. They are rotated in front, where
 // those of attention are behind, but for hy_v4's.
@@ -94,8 +118,7 @@ static int choose(struct layers *layers, int input, int low)
     const struct indexer *indexer = &layers->decoder->indexer;
     struct extent head = {DIM_INDEX_HEAD, indexer->head_count};
     struct extent width = {DIM_HEAD_DIM, indexer->head_dim};
-    struct block *block = layers->builder.block;
-    int first_op = block->op_count;
+    int first_op = layers->builder.block->op_count;
     struct projection q = {.name = "indexer.q",
                            .weight = SHAPE({DIM_RANK, layers->decoder->latent.q_rank}, head, width),
                            .output = SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, head, width)};
@@ -113,22 +136,7 @@ static int choose(struct layers *layers, int input, int low)
     key = norm_low(layers, "indexer.k_norm", FUNCTION_LAYER_NORM, key, epsilon);
     key = rotate(layers, "indexer.k_rope", key, first);
     int weights = layers_project(layers, input, w);
-    int chosen = builder_tensor(&layers->builder, "attention.chosen", TENSOR_ACTIVATION,
-                                ELEMENT_FP32, layers_tokens(DIM_CHOSEN, indexer->top_k));
-    builder_op(&layers->builder, (struct op){.name = "attention.choose",
-                                             .kind = OP_CHOOSE,
-                                             .scalar = 1,
-                                             .causal = true,
-                                             .top_k = (int)indexer->top_k,
-                                             .input_count = 3,
-                                             .output_count = 1,
-                                             .inputs = {query, key, weights},
-                                             .outputs = {chosen}});
-    for (int o = first_op; o < block->op_count; o++) {
-        block->ops[o].chooses = true;
-        block->ops[o].class = OP_CLASS_NONE;
-    }
-    return chosen;
+    return layers_chosen(layers, first_op, query, key, weights, 0);
 }
 
 int layers_latent_attention(struct layers *layers, int input, int64_t window)

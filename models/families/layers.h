@@ -185,6 +185,11 @@ struct graph *decoder_describe(struct arena *arena, const struct decoder *decode
 int layers_pooled_attention(struct layers *layers, int input, int64_t window);
 // models/families/latent.c
 int layers_latent_attention(struct layers *layers, int input, int64_t window);
+// Which keys, or entries of `rate` tokens (0: keys), each query of an indexer attends to, by its
+// heads of queries, its keys and the heads' weights (models/op_choose.h). What it is made of begins
+// at `first_op`: none of it is differentiated.
+int layers_chosen(struct layers *layers, int first_op, int query, int key, int weights,
+                  int64_t rate);
 // models/families/scan.c: from the normed input to the projection out.
 int layers_scan(struct layers *layers, int input);
 // A projection of the input to what mixes tokens, and the causal convolution of what it makes.

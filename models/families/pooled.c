@@ -73,8 +73,7 @@ static int choose(struct layers *layers, int input, int low)
 {
     const struct decoder *d = layers->decoder;
     struct extent head = {DIM_INDEX_HEAD, d->indexer.head_count};
-    struct block *block = layers->builder.block;
-    int first_op = block->op_count;
+    int first_op = layers->builder.block->op_count;
     int query = project(layers, low, "indexer.q", (struct extent){DIM_RANK, d->pooled.q_rank}, head,
                         (struct extent){DIM_HEAD_DIM, d->indexer.head_dim});
     query = turn(layers, "indexer.q_rope", query, FUNCTION_ROPE, 0);
@@ -83,23 +82,7 @@ static int choose(struct layers *layers, int input, int low)
                            .weight = SHAPE({DIM_HIDDEN, d->hidden}, head),
                            .output = layers_tokens(head.dim, head.size)};
     int weights = layers_project(layers, input, w);
-    int chosen = builder_tensor(&layers->builder, "attention.chosen", TENSOR_ACTIVATION,
-                                ELEMENT_FP32, layers_tokens(DIM_CHOSEN, d->indexer.top_k));
-    builder_op(&layers->builder, (struct op){.name = "attention.choose",
-                                             .kind = OP_CHOOSE,
-                                             .scalar = 1,
-                                             .causal = true,
-                                             .rate = d->pooled.rates[layers->pooling],
-                                             .top_k = (int)d->indexer.top_k,
-                                             .input_count = 3,
-                                             .output_count = 1,
-                                             .inputs = {query, key, weights},
-                                             .outputs = {chosen}});
-    for (int o = first_op; o < block->op_count; o++) {
-        block->ops[o].chooses = true;
-        block->ops[o].class = OP_CLASS_NONE;
-    }
-    return chosen;
+    return layers_chosen(layers, first_op, query, key, weights, d->pooled.rates[layers->pooling]);
 }
 
 // What heads make of near tokens and of entries.
