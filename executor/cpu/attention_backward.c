@@ -1,7 +1,8 @@
 #include "executor/cpu/attend.h"
 #include "executor/cpu/functions.h"
-#include "executor/cpu/sums.h"
 #include "executor/cpu/vector.h"
+
+#include <assert.h>
 
 // Backward: block by block again, probabilities from the scores and the log-sum-exp. With P the
 // probabilities, D the gradient of the result and m_i = D_i . out_i:
@@ -194,6 +195,7 @@ const char *cpu_attention_backward(struct cpu_device *device, const struct kerne
     if (!fault && a.op->top_k > 0) return attend_chosen_backward(&a);
     if (!fault) fault = read_gradients(device, &a, &g);
     if (fault) return fault;
+    assert(g.d_scores && "what has no room is a fault");
     for (int64_t i = 0; i < a.batch_count * a.heads; i++) {
         struct head head = attend_head(&a, i / a.heads, i % a.heads);
         for (int64_t query = 0; query < a.queries; query += QUERY_BLOCK) {

@@ -1,6 +1,5 @@
 #include "executor/cpu/attend.h"
 #include "executor/cpu/functions.h"
-#include "executor/cpu/sums.h"
 #include "executor/cpu/vector.h"
 
 // Attention to the keys that were chosen for each query (models/op_choose.h): a query of a head at

@@ -1,6 +1,5 @@
 #include "executor/cpu/array.h"
 #include "executor/cpu/functions.h"
-#include "executor/cpu/sums.h"
 #include "executor/cpu/vector.h"
 
 #include <assert.h>

@@ -66,14 +66,7 @@ static void choosing_all_keys_is_attention_to_all(void **state)
 }
 
 // Ways to share a model between ranks.
-struct way {
-    int dp, tp, cp, pp, ep;
-    bool sp;
-    int zero;
-    enum cp_kind cp_kind;
-    enum recompute recompute;
-};
-static const struct way WAYS[] = {
+static const struct run_way WAYS[] = {
     {1, 2, 1, 1, 1, false, 0, CP_RING, RECOMPUTE_NONE},
     {1, 2, 1, 1, 1, true, 1, CP_RING, RECOMPUTE_SELECTIVE},
     {2, 1, 1, 1, 2, false, 3, CP_RING, RECOMPUTE_NONE},
@@ -86,23 +79,6 @@ static const struct way WAYS[] = {
 };
 enum { WAY_COUNT = sizeof WAYS / sizeof *WAYS };
 
-static struct run_case shared(const char *config, const struct way *way)
-{
-    struct run_case of = run_case_new(config, SEQ, BATCH);
-    struct parallel *parallel = &of.parallel;
-    parallel->degree[AXIS_DP] = way->dp;
-    parallel->degree[AXIS_TP] = way->tp;
-    parallel->degree[AXIS_CP] = way->cp;
-    parallel->degree[AXIS_PP] = way->pp;
-    parallel->degree[AXIS_EP] = way->ep;
-    parallel->cp_kind = way->cp_kind;
-    parallel->sp = way->sp;
-    parallel->zero = way->zero;
-    parallel->recompute = way->recompute;
-    parallel->micro_batch = 1;
-    return of;
-}
-
 static void several_ranks_compute_what_one_does(void **state)
 {
     for (int m = 0; m < MODEL_COUNT - 1; m++) {
@@ -110,7 +86,7 @@ static void several_ranks_compute_what_one_does(void **state)
         struct run_case alone = run_case_new(MODELS[m], SEQ, BATCH);
         struct run_outcome *expected = run_case_done(*state, &alone);
         for (int w = 0; w < WAY_COUNT; w++) {
-            struct run_case of = shared(MODELS[m], &WAYS[w]);
+            struct run_case of = run_case_split(MODELS[m], SEQ, BATCH, &WAYS[w]);
             struct run_outcome *found = run_case_done(*state, &of);
             const char *difference = run_outcome_difference(*state, expected, found, TOLERANCE);
             if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
@@ -130,7 +106,7 @@ static void zeros_lie_as_their_parameters_do(void **state)
     struct run_case alone = run_case_new(MODELS[0], SEQ, BATCH);
     struct run_outcome *expected = run_case_done(*state, &alone);
     for (int w = 0; w < 2; w++) {
-        struct run_case of = shared(MODELS[0], &WAYS[w]);
+        struct run_case of = run_case_split(MODELS[0], SEQ, BATCH, &WAYS[w]);
         of.parallel.layouts = RULES;
         of.parallel.layout_count = sizeof RULES / sizeof *RULES;
         struct run_outcome *found = run_case_done(*state, &of);
@@ -168,7 +144,7 @@ static void the_kernels_of_cuda_compute_it_too(void **state)
         struct run_outcome *found = run_case_done(*state, &of);
         const char *difference = whole_model_difference(*state, &of, found, SINGLE);
         if (difference) fail_msg("%s: %s", MODELS[m], difference);
-        struct run_case shares = shared(MODELS[m], &WAYS[m % WAY_COUNT]);
+        struct run_case shares = run_case_split(MODELS[m], SEQ, BATCH, &WAYS[m % WAY_COUNT]);
         shares.steps = 1;
         shares.clip_norm = shares.learning_rate = 0;
         struct run_case alone = shares;

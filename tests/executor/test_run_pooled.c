@@ -36,14 +36,7 @@ static void one_rank_computes_what_plain_loops_do(void **state)
 }
 
 // Ways to share a model between ranks.
-struct way {
-    int dp, tp, cp, pp, ep;
-    bool sp;
-    int zero;
-    enum cp_kind cp_kind;
-    enum recompute recompute;
-};
-static const struct way WAYS[] = {
+static const struct run_way WAYS[] = {
     {1, 2, 1, 1, 1, false, 0, CP_RING, RECOMPUTE_NONE},
     {1, 2, 1, 1, 1, true, 1, CP_RING, RECOMPUTE_SELECTIVE},
     {2, 1, 1, 1, 2, false, 3, CP_RING, RECOMPUTE_NONE},
@@ -59,30 +52,13 @@ static const struct way WAYS[] = {
 };
 enum { WAY_COUNT = sizeof WAYS / sizeof *WAYS };
 
-static struct run_case shared(const char *config, const struct way *way)
-{
-    struct run_case of = run_case_new(config, SEQ, BATCH);
-    struct parallel *parallel = &of.parallel;
-    parallel->degree[AXIS_DP] = way->dp;
-    parallel->degree[AXIS_TP] = way->tp;
-    parallel->degree[AXIS_CP] = way->cp;
-    parallel->degree[AXIS_PP] = way->pp;
-    parallel->degree[AXIS_EP] = way->ep;
-    parallel->cp_kind = way->cp_kind;
-    parallel->sp = way->sp;
-    parallel->zero = way->zero;
-    parallel->recompute = way->recompute;
-    parallel->micro_batch = 1;
-    return of;
-}
-
 static void several_ranks_compute_what_one_does(void **state)
 {
     struct run_case alone = run_case_new(MODEL, SEQ, BATCH);
     struct run_outcome *expected = run_case_done(*state, &alone);
     for (int w = 0; w < WAY_COUNT; w++) {
         struct arena_mark mark = arena_mark(*state);
-        struct run_case of = shared(MODEL, &WAYS[w]);
+        struct run_case of = run_case_split(MODEL, SEQ, BATCH, &WAYS[w]);
         struct run_outcome *found = run_case_done(*state, &of);
         const char *difference = run_outcome_difference(*state, expected, found, TOLERANCE);
         if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
