@@ -1,7 +1,7 @@
 #include "tests/support/test.h"
 
 #include "plan/layout/rules.h"
-#include "tests/support/run_case.h"
+#include "tests/support/run_way.h"
 #include "tests/support/tiny_models.h"
 #include "tests/support/whole_model.h"
 

@@ -1,6 +1,6 @@
 #include "tests/support/test.h"
 
-#include "tests/support/run_case.h"
+#include "tests/support/run_way.h"
 #include "tests/support/whole_model.h"
 
 #include <math.h>

@@ -42,16 +42,6 @@ struct run_case {
 
 // One rank, everything in one piece; what is not said: 2 sequences a micro-batch.
 struct run_case run_case_new(const char *config, int64_t seq_len, int64_t global_batch);
-// The same, split so, one sequence a micro-batch.
-struct run_way {
-    int dp, tp, cp, pp, ep;
-    bool sp;
-    int zero;
-    enum cp_kind cp_kind;
-    enum recompute recompute;
-};
-struct run_case run_case_split(const char *config, int64_t seq_len, int64_t global_batch,
-                               const struct run_way *way);
 // What of->broken says, done to a script.
 void run_case_break(const struct run_case *of, struct script *script);
 // A line with all of it, in the arena.
