@@ -1,25 +1,23 @@
 #include "models/families/family.h"
 
 struct dbrx {
-    int64_t d_model, n_heads, n_layers, max_seq_len, vocab_size;
-    int64_t kv_n_heads, ffn_hidden_size, moe_num_experts, moe_top_k;
-    double attn_pdrop, resid_pdrop, emb_pdrop, rope_theta, moe_normalize_expert_weights;
+    struct decoder decoder;
+    double moe_normalize_expert_weights;
     const char *name;  // of the activation
 };
 
 static const struct json_field FIELDS[] = {
-    {JSON_OPT_I64(struct dbrx, d_model, 1, WIDTH_MAX)},
-    {"hidden_size", JSON_TYPE_I64, offsetof(struct dbrx, d_model), 1, WIDTH_MAX, true},
-    {JSON_OPT_I64(struct dbrx, n_heads, 1, HEADS_MAX)},
-    {"num_attention_heads", JSON_TYPE_I64, offsetof(struct dbrx, n_heads), 1, HEADS_MAX, true},
-    {JSON_OPT_I64(struct dbrx, n_layers, 1, LAYERS_MAX)},
-    {"num_hidden_layers", JSON_TYPE_I64, offsetof(struct dbrx, n_layers), 1, LAYERS_MAX, true},
-    {JSON_OPT_I64(struct dbrx, max_seq_len, 1, POSITIONS_MAX)},
-    {"max_position_embeddings", JSON_TYPE_I64, offsetof(struct dbrx, max_seq_len), 1, POSITIONS_MAX,
-     true},
-    {JSON_OPT_I64(struct dbrx, vocab_size, 1, VOCAB_MAX)},
-    {JSON_OPT_F64(struct dbrx, resid_pdrop, 0, DROPOUT_MAX)},
-    {JSON_OPT_F64(struct dbrx, emb_pdrop, 0, DROPOUT_MAX)},
+    {DECODER_I64("d_model", hidden, 1, WIDTH_MAX)},
+    {DECODER_I64("hidden_size", hidden, 1, WIDTH_MAX)},
+    {DECODER_I64("n_heads", head_count, 1, HEADS_MAX)},
+    {DECODER_I64("num_attention_heads", head_count, 1, HEADS_MAX)},
+    {DECODER_I64("n_layers", layer_count, 1, LAYERS_MAX)},
+    {DECODER_I64("num_hidden_layers", layer_count, 1, LAYERS_MAX)},
+    {DECODER_I64("max_seq_len", seq_len_max, 1, POSITIONS_MAX)},
+    {DECODER_I64("max_position_embeddings", seq_len_max, 1, POSITIONS_MAX)},
+    {DECODER_I64("vocab_size", vocab, 1, VOCAB_MAX)},
+    {DECODER_F64("resid_pdrop", hidden_dropout, 0, DROPOUT_MAX)},
+    {DECODER_F64("emb_pdrop", embedding_dropout, 0, DROPOUT_MAX)},
     {JSON_OPT_ANY("attn_config")},
     {JSON_OPT_ANY("ffn_config")},
     {JSON_OPT_ANY("rope_parameters")},
@@ -28,16 +26,16 @@ static const struct json_field FIELDS[] = {
 };
 
 static const struct json_field ATTENTION_FIELDS[] = {
-    {JSON_OPT_I64(struct dbrx, kv_n_heads, 1, HEADS_MAX)},
-    {JSON_OPT_F64(struct dbrx, attn_pdrop, 0, DROPOUT_MAX)},
-    {JSON_OPT_F64(struct dbrx, rope_theta, 1, 1e15)},
+    {DECODER_I64("kv_n_heads", kv_head_count, 1, HEADS_MAX)},
+    {DECODER_F64("attn_pdrop", attention_dropout, 0, DROPOUT_MAX)},
+    {DECODER_F64("rope_theta", rope_theta, 1, 1e15)},
     {0},
 };
 
 static const struct json_field FFN_FIELDS[] = {
-    {JSON_OPT_I64(struct dbrx, ffn_hidden_size, 1, WIDTH_MAX)},
-    {JSON_OPT_I64(struct dbrx, moe_num_experts, 1, EXPERTS_MAX)},
-    {JSON_OPT_I64(struct dbrx, moe_top_k, 1, EXPERTS_MAX)},
+    {DECODER_I64("ffn_hidden_size", ffn, 1, WIDTH_MAX)},
+    {DECODER_I64("moe_num_experts", experts.count, 1, EXPERTS_MAX)},
+    {DECODER_I64("moe_top_k", experts.top_k, 1, EXPERTS_MAX)},
     {JSON_OPT_F64(struct dbrx, moe_normalize_expert_weights, 0, 1e6)},
     {JSON_OPT_ANY("ffn_act_fn")},
     {0},
@@ -45,7 +43,7 @@ static const struct json_field FFN_FIELDS[] = {
 
 static const struct json_field ACTIVATION_FIELDS[] = {{JSON_OPT_TEXT(struct dbrx, name)}, {0}};
 static const struct json_field ROPE_FIELDS[] = {
-    {JSON_OPT_F64(struct dbrx, rope_theta, 1, 1e15)},
+    {DECODER_F64("rope_theta", rope_theta, 1, 1e15)},
     {0},
 };
 
@@ -100,39 +98,15 @@ static void read_attention(struct family_reader *reader, struct dbrx *record)
     family_absent(&attention, ATTENTION_FIELDS, record, &keys);
 }
 
-static struct decoder describe(const struct dbrx *record, enum function activation)
-{
-    bool is_normalised = record->moe_normalize_expert_weights > 0;
-    return (struct decoder){
-        .model_type = "dbrx",
-        .vocab = record->vocab_size,
-        .hidden = record->d_model,
-        .layer_count = record->n_layers,
-        .head_count = record->n_heads,
-        .kv_head_count = record->kv_n_heads,
-        .ffn = record->ffn_hidden_size,
-        .seq_len_max = record->max_seq_len,
-        .norm_place = NORM_BEFORE,
-        .norm = FUNCTION_LAYER_NORM,
-        .norm_epsilon = 1e-5,
-        .norm_is_unbiased = true,
-        .gated = true,
-        .activation = activation,
-        .rope_theta = record->rope_theta,
-        .experts = {.count = record->moe_num_experts,
-                    .top_k = record->moe_top_k,
-                    .ffn = record->ffn_hidden_size,
-                    .route = is_normalised ? FUNCTION_ROUTE_SOFTMAX_TOP_K : FUNCTION_ROUTE_SOFTMAX},
-        .attention_dropout = record->attn_pdrop,
-        .hidden_dropout = record->resid_pdrop,
-        .embedding_dropout = record->emb_pdrop,
-    };
-}
-
 static const void *read_dbrx(struct family_reader *reader)
 {
-    struct dbrx record = {.max_seq_len = 2048,
-                          .rope_theta = 10000,
+    struct dbrx record = {.decoder.model_type = "dbrx",
+                          .decoder.norm = FUNCTION_LAYER_NORM,
+                          .decoder.norm_epsilon = 1e-5,
+                          .decoder.norm_is_unbiased = true,
+                          .decoder.gated = true,
+                          .decoder.seq_len_max = 2048,
+                          .decoder.rope_theta = 10000,
                           .moe_normalize_expert_weights = 1,
                           .name = "silu"};
     family_read(reader, FIELDS, &record);
@@ -140,7 +114,11 @@ static const void *read_dbrx(struct family_reader *reader)
     read_attention(reader, &record);
     enum function activation = read_ffn(reader, &record);
     if (!family_complete(reader)) return NULL;
-    struct decoder decoder = describe(&record, activation);
+    struct decoder decoder = record.decoder;
+    bool is_normalised = record.moe_normalize_expert_weights > 0;
+    decoder.activation = activation;
+    decoder.experts.ffn = decoder.ffn;
+    decoder.experts.route = is_normalised ? FUNCTION_ROUTE_SOFTMAX_TOP_K : FUNCTION_ROUTE_SOFTMAX;
     family_check_heads(reader, &decoder, family_key(reader, "n_heads", "num_attention_heads"),
                        "attn_config");
     family_check_experts(reader, &decoder, "ffn_config", "ffn_config");

@@ -3,37 +3,35 @@
 #include <math.h>
 
 struct falcon {
-    int64_t vocab_size, hidden_size, num_hidden_layers, num_attention_heads;
+    struct decoder decoder;
     int64_t num_kv_heads;             // 0 = as many as heads
     int64_t num_ln_in_parallel_attn;  // 0 = not given
-    int64_t ffn_hidden_size;          // 0 = 4 * hidden_size
-    int64_t max_position_embeddings;
     const char *activation;
-    double layer_norm_epsilon, rope_theta, hidden_dropout, attention_dropout;
-    bool new_decoder_architecture, multi_query, parallel_attn, bias, alibi, tie_word_embeddings;
+    double rope_theta;
+    bool new_decoder_architecture, multi_query, parallel_attn, alibi;
 };
 
 static const struct json_field FIELDS[] = {
-    {JSON_OPT_I64(struct falcon, vocab_size, 1, VOCAB_MAX)},
-    {JSON_OPT_I64(struct falcon, hidden_size, 1, WIDTH_MAX)},
-    {"n_embed", JSON_TYPE_I64, offsetof(struct falcon, hidden_size), 1, WIDTH_MAX, true},
-    {JSON_OPT_I64(struct falcon, num_hidden_layers, 1, LAYERS_MAX)},
-    {JSON_OPT_I64(struct falcon, num_attention_heads, 1, HEADS_MAX)},
+    {DECODER_I64("vocab_size", vocab, 1, VOCAB_MAX)},
+    {DECODER_I64("hidden_size", hidden, 1, WIDTH_MAX)},
+    {DECODER_I64("n_embed", hidden, 1, WIDTH_MAX)},
+    {DECODER_I64("num_hidden_layers", layer_count, 1, LAYERS_MAX)},
+    {DECODER_I64("num_attention_heads", head_count, 1, HEADS_MAX)},
     {JSON_OPT_I64(struct falcon, num_kv_heads, 1, HEADS_MAX)},
     {JSON_OPT_I64(struct falcon, num_ln_in_parallel_attn, 1, 2)},
-    {JSON_OPT_I64(struct falcon, ffn_hidden_size, 1, WIDTH_MAX)},
-    {JSON_OPT_I64(struct falcon, max_position_embeddings, 1, POSITIONS_MAX)},
+    {DECODER_I64("ffn_hidden_size", ffn, 1, WIDTH_MAX)},
+    {DECODER_I64("max_position_embeddings", seq_len_max, 1, POSITIONS_MAX)},
     {JSON_OPT_TEXT(struct falcon, activation)},
-    {JSON_OPT_F64(struct falcon, layer_norm_epsilon, 0, 1)},
+    {DECODER_F64("layer_norm_epsilon", norm_epsilon, 0, 1)},
     {JSON_OPT_F64(struct falcon, rope_theta, 1, 1e15)},
-    {JSON_OPT_F64(struct falcon, hidden_dropout, 0, DROPOUT_MAX)},
-    {JSON_OPT_F64(struct falcon, attention_dropout, 0, DROPOUT_MAX)},
+    {DECODER_F64("hidden_dropout", hidden_dropout, 0, DROPOUT_MAX)},
+    {DECODER_F64("attention_dropout", attention_dropout, 0, DROPOUT_MAX)},
     {JSON_OPT_BOOL(struct falcon, new_decoder_architecture)},
     {JSON_OPT_BOOL(struct falcon, multi_query)},
     {JSON_OPT_BOOL(struct falcon, parallel_attn)},
-    {JSON_OPT_BOOL(struct falcon, bias)},
+    {DECODER_BOOL("bias", qkv_bias)},
     {JSON_OPT_BOOL(struct falcon, alibi)},
-    {JSON_OPT_BOOL(struct falcon, tie_word_embeddings)},
+    {DECODER_BOOL("tie_word_embeddings", tied)},
     {JSON_OPT_ANY("rope_parameters")},
     {JSON_OPT_ANY("model_type")},
     {0},
@@ -61,10 +59,10 @@ static void read_rope(struct family_reader *reader, struct falcon *record)
 // What the class derives where the config is silent.
 static void derive(struct family_reader *reader, struct falcon *record)
 {
-    if (record->ffn_hidden_size == 0) {
-        record->ffn_hidden_size = 4 * record->hidden_size;
+    if (record->decoder.ffn == 0) {
+        record->decoder.ffn = 4 * record->decoder.hidden;
         family_taken(reader, "ffn_hidden_size", "%lld (4 * hidden_size)",
-                     (long long)record->ffn_hidden_size);
+                     (long long)record->decoder.ffn);
     }
     if (record->parallel_attn && record->num_ln_in_parallel_attn == 0) {
         record->num_ln_in_parallel_attn = record->new_decoder_architecture ? 2 : 1;
@@ -72,7 +70,7 @@ static void derive(struct family_reader *reader, struct falcon *record)
                      (long long)record->num_ln_in_parallel_attn);
     }
     if (record->new_decoder_architecture && record->num_kv_heads == 0) {
-        record->num_kv_heads = record->num_attention_heads;
+        record->num_kv_heads = record->decoder.head_count;
         family_taken(reader, "num_kv_heads", "%lld (num_attention_heads)",
                      (long long)record->num_kv_heads);
     }
@@ -87,48 +85,30 @@ static enum norm_place norm_place(const struct falcon *record)
 static int64_t kv_heads(const struct falcon *record)
 {
     if (record->new_decoder_architecture) return record->num_kv_heads;
-    return record->multi_query ? 1 : record->num_attention_heads;
-}
-
-static struct decoder describe(const struct falcon *record)
-{
-    return (struct decoder){
-        .model_type = "falcon",
-        .vocab = record->vocab_size,
-        .hidden = record->hidden_size,
-        .layer_count = record->num_hidden_layers,
-        .head_count = record->num_attention_heads,
-        .kv_head_count = kv_heads(record),
-        .ffn = record->ffn_hidden_size,
-        .seq_len_max = record->max_position_embeddings,
-        .norm_place = norm_place(record),
-        .norm = FUNCTION_LAYER_NORM,
-        .norm_epsilon = record->layer_norm_epsilon,
-        .qkv_bias = record->bias,
-        .out_bias = record->bias,
-        .mlp_bias = record->bias,
-        .rope_theta = record->alibi ? 0 : record->rope_theta,
-        .tied = record->tie_word_embeddings,
-        .attention_dropout = record->attention_dropout,
-        .hidden_dropout = record->hidden_dropout,
-    };
+    return record->multi_query ? 1 : record->decoder.head_count;
 }
 
 static const void *read_falcon(struct family_reader *reader)
 {
-    struct falcon record = {.activation = "gelu",
-                            .layer_norm_epsilon = 1e-5,
-                            .max_position_embeddings = 2048,
+    struct falcon record = {.decoder.model_type = "falcon",
+                            .decoder.norm = FUNCTION_LAYER_NORM,
+                            .activation = "gelu",
+                            .decoder.norm_epsilon = 1e-5,
+                            .decoder.seq_len_max = 2048,
                             .rope_theta = 10000,
                             .multi_query = true,
                             .parallel_attn = true,
-                            .tie_word_embeddings = true};
+                            .decoder.tied = true};
     family_read(reader, FIELDS, &record);
     read_rope(reader, &record);
     family_absent(reader, FIELDS, &record, &KEYS);
     if (!family_complete(reader)) return NULL;
     derive(reader, &record);
-    struct decoder decoder = describe(&record);
+    struct decoder decoder = record.decoder;
+    decoder.kv_head_count = kv_heads(&record);
+    decoder.norm_place = norm_place(&record);
+    decoder.out_bias = decoder.mlp_bias = decoder.qkv_bias;
+    decoder.rope_theta = record.alibi ? 0 : record.rope_theta;
     family_check_heads(reader, &decoder, "num_attention_heads", "num_kv_heads");
     if (reader->err->kind) return NULL;
     decoder.rotary_dims = decoder.head_dim / 2 * 2;

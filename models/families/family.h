@@ -76,6 +76,14 @@ void family_refuse(struct family_reader *reader, const char *model_type);
 // Warnings for keys of parts that the model read does not have.
 void family_tell(struct family_reader *reader, const struct decoder *decoder);
 
+// Rows of keys that are read into the decoder itself: the record is one, or begins with one.
+#define DECODER_I64(key, member, low, high) \
+    key, JSON_TYPE_I64, offsetof(struct decoder, member), low, high, true
+#define DECODER_F64(key, member, low, high) \
+    key, JSON_TYPE_F64, offsetof(struct decoder, member), low, high, true
+#define DECODER_BOOL(key, member) \
+    key, JSON_TYPE_BOOL, offsetof(struct decoder, member), 0, 0, true
+
 // json_read_lenient with the reader's error and warnings.
 void family_read(struct family_reader *reader, const struct json_field *fields, void *record);
 // Whether the key is there and holds null, which for some keys is not the same as absent.

@@ -1,36 +1,32 @@
 #include "models/families/family.h"
 
 struct gpt2 {
-    int64_t vocab_size, n_positions, n_embd, n_layer, n_head;
-    int64_t n_inner;  // 0 = 4 * n_embd
+    struct decoder decoder;
     const char *activation_function;
-    double layer_norm_epsilon, attn_pdrop, resid_pdrop, embd_pdrop;
-    bool tie_word_embeddings, scale_attn_weights;
+    bool scale_attn_weights;
     bool multi_query;    // gpt_bigcode
     int64_t rotary_dim;  // gptj; 0 = the whole head
 };
 
 // transformers maps its generic names onto the family's own.
-#define ALIAS(key, member, high) key, JSON_TYPE_I64, offsetof(struct gpt2, member), 1, high, true
-
 static const struct json_field FIELDS[] = {
-    {JSON_OPT_I64(struct gpt2, vocab_size, 1, VOCAB_MAX)},
-    {ALIAS("max_position_embeddings", n_positions, POSITIONS_MAX)},
-    {JSON_OPT_I64(struct gpt2, n_positions, 1, POSITIONS_MAX)},
-    {ALIAS("hidden_size", n_embd, WIDTH_MAX)},
-    {JSON_OPT_I64(struct gpt2, n_embd, 1, WIDTH_MAX)},
-    {ALIAS("num_hidden_layers", n_layer, LAYERS_MAX)},
-    {JSON_OPT_I64(struct gpt2, n_layer, 1, LAYERS_MAX)},
-    {ALIAS("num_attention_heads", n_head, HEADS_MAX)},
-    {JSON_OPT_I64(struct gpt2, n_head, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct gpt2, n_inner, 1, WIDTH_MAX)},
+    {DECODER_I64("vocab_size", vocab, 1, VOCAB_MAX)},
+    {DECODER_I64("max_position_embeddings", seq_len_max, 1, POSITIONS_MAX)},
+    {DECODER_I64("n_positions", seq_len_max, 1, POSITIONS_MAX)},
+    {DECODER_I64("hidden_size", hidden, 1, WIDTH_MAX)},
+    {DECODER_I64("n_embd", hidden, 1, WIDTH_MAX)},
+    {DECODER_I64("num_hidden_layers", layer_count, 1, LAYERS_MAX)},
+    {DECODER_I64("n_layer", layer_count, 1, LAYERS_MAX)},
+    {DECODER_I64("num_attention_heads", head_count, 1, HEADS_MAX)},
+    {DECODER_I64("n_head", head_count, 1, HEADS_MAX)},
+    {DECODER_I64("n_inner", ffn, 1, WIDTH_MAX)},
     {JSON_OPT_TEXT(struct gpt2, activation_function)},
     {"afn", JSON_TYPE_TEXT, offsetof(struct gpt2, activation_function), 0, 0, true},
-    {JSON_OPT_F64(struct gpt2, layer_norm_epsilon, 0, 1)},
-    {JSON_OPT_F64(struct gpt2, attn_pdrop, 0, DROPOUT_MAX)},
-    {JSON_OPT_F64(struct gpt2, resid_pdrop, 0, DROPOUT_MAX)},
-    {JSON_OPT_F64(struct gpt2, embd_pdrop, 0, DROPOUT_MAX)},
-    {JSON_OPT_BOOL(struct gpt2, tie_word_embeddings)},
+    {DECODER_F64("layer_norm_epsilon", norm_epsilon, 0, 1)},
+    {DECODER_F64("attn_pdrop", attention_dropout, 0, DROPOUT_MAX)},
+    {DECODER_F64("resid_pdrop", hidden_dropout, 0, DROPOUT_MAX)},
+    {DECODER_F64("embd_pdrop", embedding_dropout, 0, DROPOUT_MAX)},
+    {DECODER_BOOL("tie_word_embeddings", tied)},
     {JSON_OPT_BOOL(struct gpt2, scale_attn_weights)},
     {JSON_OPT_BOOL(struct gpt2, multi_query)},
     {JSON_OPT_I64(struct gpt2, rotary_dim, 2, HEADS_MAX)},
@@ -43,46 +39,26 @@ static const struct family_keys KEYS = {
     .optional = "activation_function layer_norm_epsilon attn_pdrop resid_pdrop embd_pdrop "
                 "tie_word_embeddings"};
 
-static struct decoder describe(const char *model_type, const struct gpt2 *record)
-{
-    return (struct decoder){
-        .model_type = model_type,
-        .vocab = record->vocab_size,
-        .hidden = record->n_embd,
-        .layer_count = record->n_layer,
-        .head_count = record->n_head,
-        .ffn = record->n_inner,
-        .seq_len_max = record->n_positions,
-        .position_count = record->n_positions,
-        .norm_place = NORM_BEFORE,
-        .norm = FUNCTION_LAYER_NORM,
-        .norm_epsilon = record->layer_norm_epsilon,
-        .qkv_bias = true,
-        .out_bias = true,
-        .mlp_bias = true,
-        .score_factor = record->scale_attn_weights ? 0 : 1,
-        .tied = record->tie_word_embeddings,
-        .attention_dropout = record->attn_pdrop,
-        .hidden_dropout = record->resid_pdrop,
-        .embedding_dropout = record->embd_pdrop,
-    };
-}
-
 // `own` are the keys that one of them heeds and the others do not. `record` holds the defaults.
 static struct decoder read_as(struct family_reader *reader, const char *model_type, const char *own,
                               struct gpt2 *record)
 {
-    record->layer_norm_epsilon = 1e-5;
+    record->decoder.norm_epsilon = 1e-5;
     record->scale_attn_weights = true;
     family_read(reader, FIELDS, record);
     family_absent(reader, FIELDS, record, &KEYS);
     family_absent(reader, FIELDS, record, &(struct family_keys){.optional = own});
     if (!family_complete(reader)) return (struct decoder){0};
-    if (record->n_inner == 0) {
-        record->n_inner = 4 * record->n_embd;
-        family_taken(reader, "n_inner", "%lld (4 * n_embd)", (long long)record->n_inner);
+    if (record->decoder.ffn == 0) {
+        record->decoder.ffn = 4 * record->decoder.hidden;
+        family_taken(reader, "n_inner", "%lld (4 * n_embd)", (long long)record->decoder.ffn);
     }
-    struct decoder decoder = describe(model_type, record);
+    struct decoder decoder = record->decoder;
+    decoder.model_type = model_type;
+    decoder.position_count = decoder.seq_len_max;
+    decoder.norm = FUNCTION_LAYER_NORM;
+    decoder.qkv_bias = decoder.out_bias = decoder.mlp_bias = true;
+    decoder.score_factor = record->scale_attn_weights ? 0 : 1;
     const char *head_key = family_key(reader, "n_head", "num_attention_heads");
     if (record->multi_query) decoder.kv_head_count = 1;
     family_check_heads(reader, &decoder, head_key, head_key);
@@ -94,10 +70,10 @@ static struct decoder read_as(struct family_reader *reader, const char *model_ty
 static const void *read_gpt2(struct family_reader *reader)
 {
     struct gpt2 record = {.activation_function = "gelu_new",
-                          .attn_pdrop = 0.1,
-                          .resid_pdrop = 0.1,
-                          .embd_pdrop = 0.1,
-                          .tie_word_embeddings = true};
+                          .decoder.attention_dropout = 0.1,
+                          .decoder.hidden_dropout = 0.1,
+                          .decoder.embedding_dropout = 0.1,
+                          .decoder.tied = true};
     struct decoder decoder = read_as(reader, "gpt2", "scale_attn_weights", &record);
     if (reader->err->kind) return NULL;
     if (record.multi_query) family_fail(reader, "multi_query", "gpt2 has keys for every head");
@@ -108,11 +84,11 @@ static const void *read_gpt2(struct family_reader *reader)
 static const void *read_gpt_bigcode(struct family_reader *reader)
 {
     struct gpt2 record = {.activation_function = "gelu_pytorch_tanh",
-                          .attn_pdrop = 0.1,
-                          .resid_pdrop = 0.1,
-                          .embd_pdrop = 0.1,
+                          .decoder.attention_dropout = 0.1,
+                          .decoder.hidden_dropout = 0.1,
+                          .decoder.embedding_dropout = 0.1,
                           .multi_query = true,
-                          .tie_word_embeddings = true};
+                          .decoder.tied = true};
     struct decoder decoder =
         read_as(reader, "gpt_bigcode", "scale_attn_weights multi_query", &record);
     return family_decoder(reader, &decoder);
@@ -156,10 +132,10 @@ static const void *read_codegen(struct family_reader *reader)
 static const void *read_openai_gpt(struct family_reader *reader)
 {
     struct gpt2 record = {.activation_function = "gelu",
-                          .attn_pdrop = 0.1,
-                          .resid_pdrop = 0.1,
-                          .embd_pdrop = 0.1,
-                          .tie_word_embeddings = true};
+                          .decoder.attention_dropout = 0.1,
+                          .decoder.hidden_dropout = 0.1,
+                          .decoder.embedding_dropout = 0.1,
+                          .decoder.tied = true};
     struct decoder decoder = read_as(reader, "openai-gpt", "", &record);
     if (reader->err->kind) return NULL;
     // Its ACT_FNS has the approximation under the plain name.

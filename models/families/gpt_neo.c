@@ -6,32 +6,27 @@
 // that attention_types calls "local" a window.
 
 struct gpt_neo {
-    int64_t vocab_size, hidden_size, num_layers, num_heads, max_position_embeddings, window_size;
-    int64_t intermediate_size;  // 0 = 4 * hidden_size
+    struct decoder decoder;
     const char *activation_function;
-    double layer_norm_epsilon, resid_dropout, embed_dropout, attention_dropout;
-    bool tie_word_embeddings;
 };
 
 // transformers maps its generic names onto the family's own.
-#define ALIAS(key, member, high) key, JSON_TYPE_I64, offsetof(struct gpt_neo, member), 1, high, true
-
 static const struct json_field FIELDS[] = {
-    {JSON_OPT_I64(struct gpt_neo, vocab_size, 1, VOCAB_MAX)},
-    {JSON_OPT_I64(struct gpt_neo, hidden_size, 1, WIDTH_MAX)},
-    {ALIAS("num_hidden_layers", num_layers, LAYERS_MAX)},
-    {JSON_OPT_I64(struct gpt_neo, num_layers, 1, LAYERS_MAX)},
-    {ALIAS("num_attention_heads", num_heads, HEADS_MAX)},
-    {JSON_OPT_I64(struct gpt_neo, num_heads, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct gpt_neo, max_position_embeddings, 1, POSITIONS_MAX)},
-    {JSON_OPT_I64(struct gpt_neo, window_size, 1, POSITIONS_MAX)},
-    {JSON_OPT_I64(struct gpt_neo, intermediate_size, 1, WIDTH_MAX)},
+    {DECODER_I64("vocab_size", vocab, 1, VOCAB_MAX)},
+    {DECODER_I64("hidden_size", hidden, 1, WIDTH_MAX)},
+    {DECODER_I64("num_hidden_layers", layer_count, 1, LAYERS_MAX)},
+    {DECODER_I64("num_layers", layer_count, 1, LAYERS_MAX)},
+    {DECODER_I64("num_attention_heads", head_count, 1, HEADS_MAX)},
+    {DECODER_I64("num_heads", head_count, 1, HEADS_MAX)},
+    {DECODER_I64("max_position_embeddings", seq_len_max, 1, POSITIONS_MAX)},
+    {DECODER_I64("window_size", window, 1, POSITIONS_MAX)},
+    {DECODER_I64("intermediate_size", ffn, 1, WIDTH_MAX)},
     {JSON_OPT_TEXT(struct gpt_neo, activation_function)},
-    {JSON_OPT_F64(struct gpt_neo, layer_norm_epsilon, 0, 1)},
-    {JSON_OPT_F64(struct gpt_neo, resid_dropout, 0, DROPOUT_MAX)},
-    {JSON_OPT_F64(struct gpt_neo, embed_dropout, 0, DROPOUT_MAX)},
-    {JSON_OPT_F64(struct gpt_neo, attention_dropout, 0, DROPOUT_MAX)},
-    {JSON_OPT_BOOL(struct gpt_neo, tie_word_embeddings)},
+    {DECODER_F64("layer_norm_epsilon", norm_epsilon, 0, 1)},
+    {DECODER_F64("resid_dropout", hidden_dropout, 0, DROPOUT_MAX)},
+    {DECODER_F64("embed_dropout", embedding_dropout, 0, DROPOUT_MAX)},
+    {DECODER_F64("attention_dropout", attention_dropout, 0, DROPOUT_MAX)},
+    {DECODER_BOOL("tie_word_embeddings", tied)},
     {JSON_OPT_ANY("attention_types")},
     {JSON_OPT_ANY("attention_layers")},
     {JSON_OPT_ANY("model_type")},
@@ -111,44 +106,27 @@ static const bool *local_layers(struct family_reader *reader, int64_t layer_coun
     return is_local;
 }
 
-static struct decoder describe(const struct gpt_neo *record)
-{
-    return (struct decoder){
-        .model_type = "gpt_neo",
-        .vocab = record->vocab_size,
-        .hidden = record->hidden_size,
-        .layer_count = record->num_layers,
-        .head_count = record->num_heads,
-        .ffn = record->intermediate_size,
-        .seq_len_max = record->max_position_embeddings,
-        .position_count = record->max_position_embeddings,
-        .norm_place = NORM_BEFORE,
-        .norm = FUNCTION_LAYER_NORM,
-        .norm_epsilon = record->layer_norm_epsilon,
-        .out_bias = true,
-        .mlp_bias = true,
-        .score_factor = 1,
-        .window = record->window_size,
-        .tied = record->tie_word_embeddings,
-        .attention_dropout = record->attention_dropout,
-        .hidden_dropout = record->resid_dropout,
-        .embedding_dropout = record->embed_dropout,
-    };
-}
-
 static const void *read_gpt_neo(struct family_reader *reader)
 {
-    struct gpt_neo record = {
-        .activation_function = "gelu_new", .layer_norm_epsilon = 1e-5, .tie_word_embeddings = true};
+    struct gpt_neo record = {.decoder.model_type = "gpt_neo",
+                             .decoder.norm = FUNCTION_LAYER_NORM,
+                             .decoder.out_bias = true,
+                             .decoder.mlp_bias = true,
+                             .decoder.score_factor = 1,
+
+                             .activation_function = "gelu_new",
+                             .decoder.norm_epsilon = 1e-5,
+                             .decoder.tied = true};
     family_read(reader, FIELDS, &record);
     family_absent(reader, FIELDS, &record, &KEYS);
     if (!family_complete(reader)) return NULL;
-    if (record.intermediate_size == 0) {
-        record.intermediate_size = 4 * record.hidden_size;
+    if (record.decoder.ffn == 0) {
+        record.decoder.ffn = 4 * record.decoder.hidden;
         family_taken(reader, "intermediate_size", "%lld (4 * hidden_size)",
-                     (long long)record.intermediate_size);
+                     (long long)record.decoder.ffn);
     }
-    struct decoder decoder = describe(&record);
+    struct decoder decoder = record.decoder;
+    decoder.position_count = decoder.seq_len_max;
     const char *head_key = family_key(reader, "num_heads", "num_attention_heads");
     family_check_heads(reader, &decoder, head_key, head_key);
     decoder.has_window = local_layers(reader, decoder.layer_count);

@@ -9,39 +9,38 @@
 // token some, beside a shared one.
 
 struct hybrid {
-    int64_t vocab_size, hidden_size, intermediate_size, num_hidden_layers;
-    int64_t num_attention_heads, num_key_value_heads, head_dim, max_position_embeddings;
-    int64_t mamba_d_ssm, mamba_n_heads, mamba_n_groups, mamba_d_state, mamba_d_conv;
-    int64_t mamba_chunk_size, num_local_experts, num_experts_per_tok, shared_intermediate_size;
-    double mamba_expand, rms_norm_eps, attention_dropout, rope_theta;
+    struct decoder decoder;
+    int64_t mamba_d_ssm;
+    int64_t num_local_experts, num_experts_per_tok, shared_intermediate_size;
+    double mamba_expand, rope_theta;
     double embedding_multiplier, lm_head_multiplier, key_multiplier, attention_in_multiplier;
     double attention_multiplier, residual_multiplier, logits_scaling;
     const char *hidden_act, *position_embedding_type;
-    bool mamba_conv_bias, mamba_proj_bias, mamba_rms_norm, mamba_norm_before_gate;
-    bool projectors_bias, attention_bias, mlp_bias, tie_word_embeddings;
+    bool mamba_rms_norm, mamba_norm_before_gate;
+    bool projectors_bias, mlp_bias;
 };
 
 static const struct json_field FIELDS[] = {
-    {JSON_OPT_I64(struct hybrid, vocab_size, 1, VOCAB_MAX)},
-    {JSON_OPT_I64(struct hybrid, hidden_size, 1, WIDTH_MAX)},
-    {JSON_OPT_I64(struct hybrid, intermediate_size, 1, WIDTH_MAX)},
-    {JSON_OPT_I64(struct hybrid, num_hidden_layers, 1, LAYERS_MAX)},
-    {JSON_OPT_I64(struct hybrid, num_attention_heads, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct hybrid, num_key_value_heads, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct hybrid, head_dim, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct hybrid, max_position_embeddings, 1, POSITIONS_MAX)},
+    {DECODER_I64("vocab_size", vocab, 1, VOCAB_MAX)},
+    {DECODER_I64("hidden_size", hidden, 1, WIDTH_MAX)},
+    {DECODER_I64("intermediate_size", ffn, 1, WIDTH_MAX)},
+    {DECODER_I64("num_hidden_layers", layer_count, 1, LAYERS_MAX)},
+    {DECODER_I64("num_attention_heads", head_count, 1, HEADS_MAX)},
+    {DECODER_I64("num_key_value_heads", kv_head_count, 1, HEADS_MAX)},
+    {DECODER_I64("head_dim", head_dim, 1, HEADS_MAX)},
+    {DECODER_I64("max_position_embeddings", seq_len_max, 1, POSITIONS_MAX)},
     {JSON_OPT_I64(struct hybrid, mamba_d_ssm, 1, WIDTH_MAX)},
-    {JSON_OPT_I64(struct hybrid, mamba_n_heads, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct hybrid, mamba_n_groups, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct hybrid, mamba_d_state, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct hybrid, mamba_d_conv, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct hybrid, mamba_chunk_size, 1, POSITIONS_MAX)},
+    {DECODER_I64("mamba_n_heads", scan.head_count, 1, HEADS_MAX)},
+    {DECODER_I64("mamba_n_groups", scan.group_count, 1, HEADS_MAX)},
+    {DECODER_I64("mamba_d_state", scan.state, 1, HEADS_MAX)},
+    {DECODER_I64("mamba_d_conv", scan.taps, 1, HEADS_MAX)},
+    {DECODER_I64("mamba_chunk_size", scan.chunk, 1, POSITIONS_MAX)},
     {JSON_OPT_I64(struct hybrid, num_local_experts, 0, EXPERTS_MAX)},
     {JSON_OPT_I64(struct hybrid, num_experts_per_tok, 0, EXPERTS_MAX)},
     {JSON_OPT_I64(struct hybrid, shared_intermediate_size, 0, WIDTH_MAX)},
     {JSON_OPT_F64(struct hybrid, mamba_expand, 1e-6, WIDTH_MAX)},
-    {JSON_OPT_F64(struct hybrid, rms_norm_eps, 0, 1)},
-    {JSON_OPT_F64(struct hybrid, attention_dropout, 0, DROPOUT_MAX)},
+    {DECODER_F64("rms_norm_eps", norm_epsilon, 0, 1)},
+    {DECODER_F64("attention_dropout", attention_dropout, 0, DROPOUT_MAX)},
     {JSON_OPT_F64(struct hybrid, rope_theta, 1e-6, 1e18)},
     {JSON_OPT_F64(struct hybrid, embedding_multiplier, 1e-9, 1e9)},
     {JSON_OPT_F64(struct hybrid, lm_head_multiplier, 1e-9, 1e9)},
@@ -52,14 +51,14 @@ static const struct json_field FIELDS[] = {
     {JSON_OPT_F64(struct hybrid, logits_scaling, 1e-9, 1e9)},
     {JSON_OPT_TEXT(struct hybrid, hidden_act)},
     {JSON_OPT_TEXT(struct hybrid, position_embedding_type)},
-    {JSON_OPT_BOOL(struct hybrid, mamba_conv_bias)},
-    {JSON_OPT_BOOL(struct hybrid, mamba_proj_bias)},
+    {DECODER_BOOL("mamba_conv_bias", scan.conv_bias)},
+    {DECODER_BOOL("mamba_proj_bias", scan.bias)},
     {JSON_OPT_BOOL(struct hybrid, mamba_rms_norm)},
     {JSON_OPT_BOOL(struct hybrid, mamba_norm_before_gate)},
     {JSON_OPT_BOOL(struct hybrid, projectors_bias)},
-    {JSON_OPT_BOOL(struct hybrid, attention_bias)},
+    {DECODER_BOOL("attention_bias", qkv_bias)},
     {JSON_OPT_BOOL(struct hybrid, mlp_bias)},
-    {JSON_OPT_BOOL(struct hybrid, tie_word_embeddings)},
+    {DECODER_BOOL("tie_word_embeddings", tied)},
     {JSON_OPT_ANY("mamba_d_head")},
     {JSON_OPT_ANY("attn_layer_indices")},
     {JSON_OPT_ANY("layer_types")},
@@ -79,11 +78,13 @@ static const struct json_field FIELDS[] = {
 
 static struct hybrid defaults(void)
 {
-    return (struct hybrid){.max_position_embeddings = 8192,
-                           .mamba_d_conv = 4,
-                           .mamba_chunk_size = 256,
+    return (struct hybrid){.decoder.norm = FUNCTION_RMS_NORM,
+                           .decoder.gated = true,
+                           .decoder.seq_len_max = 8192,
+                           .decoder.scan.taps = 4,
+                           .decoder.scan.chunk = 256,
                            .mamba_expand = 2,
-                           .rms_norm_eps = 1e-5,
+                           .decoder.norm_epsilon = 1e-5,
                            .rope_theta = 10000,
                            .embedding_multiplier = 1,
                            .lm_head_multiplier = 1,
@@ -93,7 +94,7 @@ static struct hybrid defaults(void)
                            .residual_multiplier = 1,
                            .logits_scaling = 1,
                            .hidden_act = "silu",
-                           .mamba_conv_bias = true,
+                           .decoder.scan.conv_bias = true,
                            .mamba_norm_before_gate = true};
 }
 
@@ -106,36 +107,13 @@ static double other_than_one(double factor)
 static struct decoder describe(struct family_reader *reader, const char *model_type,
                                const struct hybrid *record)
 {
-    struct decoder decoder = {
-        .model_type = model_type,
-        .vocab = record->vocab_size,
-        .hidden = record->hidden_size,
-        .layer_count = record->num_hidden_layers,
-        .head_count = record->num_attention_heads,
-        .kv_head_count = record->num_key_value_heads,
-        .head_dim = record->head_dim,
-        .ffn = record->intermediate_size,
-        .seq_len_max = record->max_position_embeddings,
-        .norm_place = NORM_BEFORE,
-        .norm = FUNCTION_RMS_NORM,
-        .norm_epsilon = record->rms_norm_eps,
-        .gated = true,
-        .qkv_bias = record->attention_bias,
-        .out_bias = record->attention_bias,
-        .attention_dropout = record->attention_dropout,
-        .tied = record->tie_word_embeddings,
-        .embedding_scale = other_than_one(record->embedding_multiplier),
-        .scan = {.head_count = record->mamba_n_heads,
-                 .group_count = record->mamba_n_groups,
-                 .state = record->mamba_d_state,
-                 .taps = record->mamba_d_conv,
-                 .chunk = record->mamba_chunk_size,
-                 .bias = record->mamba_proj_bias,
-                 .conv_bias = record->mamba_conv_bias,
-                 .norm_groups = record->mamba_n_groups},
-    };
+    struct decoder decoder = record->decoder;
+    decoder.model_type = model_type;
+    decoder.out_bias = decoder.qkv_bias;
+    decoder.embedding_scale = other_than_one(record->embedding_multiplier);
     decoder.activation = family_activation(reader, "hidden_act", record->hidden_act);
     decoder.scan.activation = decoder.activation;
+    decoder.scan.norm_groups = decoder.scan.group_count;
     family_check_heads(reader, &decoder, "num_attention_heads", "num_key_value_heads");
     return decoder;
 }
@@ -146,18 +124,18 @@ static void set_scan(struct family_reader *reader, const struct hybrid *record,
 {
     int64_t inner = record->mamba_d_ssm > 0
                         ? record->mamba_d_ssm
-                        : (int64_t)(record->mamba_expand * (double)record->hidden_size);
+                        : (int64_t)(record->mamba_expand * (double)record->decoder.hidden);
     if (reader->err->kind) return;
-    decoder->scan.head_dim = inner / record->mamba_n_heads;
+    decoder->scan.head_dim = inner / record->decoder.scan.head_count;
     struct json stated = json_has(reader->object, "mamba_d_head")
                              ? json_get(reader->object, "mamba_d_head", reader->err)
                              : *reader->object;
-    bool agrees = inner % record->mamba_n_heads == 0;
+    bool agrees = inner % record->decoder.scan.head_count == 0;
     if (json_is_number(&stated))
         agrees = agrees && json_i64(&stated, 1, HEADS_MAX, reader->err) == decoder->scan.head_dim;
     if (!reader->err->kind && !agrees)
         family_fail(reader, "mamba_n_heads", "%lld heads do not make up a scan of %lld",
-                    (long long)record->mamba_n_heads, (long long)inner);
+                    (long long)record->decoder.scan.head_count, (long long)inner);
     family_check_scan(reader, decoder, "mamba_n_heads", "mamba_n_groups");
 }
 
@@ -186,16 +164,16 @@ static const void *read_falcon_h1(struct family_reader *reader)
                                             "rope_theta mlp_bias projectors_bias mamba_rms_norm "
                                             "embedding_multiplier lm_head_multiplier "
                                             "key_multiplier attention_in_multiplier" OPTIONS});
-    if (record.head_dim == 0 && record.num_attention_heads > 0)
+    if (record.decoder.head_dim == 0 && record.decoder.head_count > 0)
         family_taken(reader, "head_dim", "%lld (hidden_size / num_attention_heads)",
-                     (long long)(record.hidden_size / record.num_attention_heads));
+                     (long long)(record.decoder.hidden / record.decoder.head_count));
     if (!family_complete(reader)) return NULL;
     struct decoder decoder = describe(reader, "falcon_h1", &record);
     decoder.parts =
         family_alike(reader, decoder.layer_count, LAYER_ATTENTION | LAYER_SCAN | LAYER_MLP);
     decoder.mlp_bias = record.mlp_bias;
     decoder.logit_scale = other_than_one(record.lm_head_multiplier);
-    decoder.scan.norm_groups = record.mamba_rms_norm ? record.mamba_n_groups : 0;
+    decoder.scan.norm_groups = record.mamba_rms_norm ? record.decoder.scan.group_count : 0;
     set_scan(reader, &record, &decoder);
     set_rope(reader, &record, 1, &decoder);
     double factor =
@@ -204,7 +182,7 @@ static const void *read_falcon_h1(struct family_reader *reader)
         decoder.score_factor = factor / sqrt((double)decoder.head_dim);
     if (record.mamba_rms_norm && record.mamba_norm_before_gate)
         family_fail(reader, "mamba_norm_before_gate", "a norm before the gate is not supported");
-    if (record.projectors_bias != record.mamba_proj_bias)
+    if (record.projectors_bias != record.decoder.scan.bias)
         family_fail(reader, "projectors_bias",
                     "biases of one projection of a scan alone are not "
                     "supported");
@@ -236,14 +214,14 @@ static const uint8_t *read_indices(struct family_reader *reader, int64_t layer_c
 static const void *read_bamba(struct family_reader *reader)
 {
     struct hybrid record = defaults();
-    record.max_position_embeddings = 262144;
+    record.decoder.seq_len_max = 262144;
     family_read(reader, FIELDS, &record);
     family_absent(reader, FIELDS, &record,
                   &(struct family_keys){.dimensions = DIMENSIONS " intermediate_size",
                                         .dimensions_or_null = "num_key_value_heads",
                                         .optional = "rope_theta mlp_bias" OPTIONS});
     if (!family_complete(reader)) return NULL;
-    record.mamba_d_ssm = record.head_dim = 0;  // not among its keys
+    record.mamba_d_ssm = record.decoder.head_dim = 0;  // not among its keys
     struct decoder decoder = describe(reader, "bamba", &record);
     decoder.parts = read_indices(reader, decoder.layer_count);
     decoder.mlp_bias = record.mlp_bias;
@@ -270,7 +248,7 @@ static void set_granite_experts(struct family_reader *reader, const struct hybri
     }
     decoder->experts = (struct experts){.count = record->num_local_experts,
                                         .top_k = record->num_experts_per_tok,
-                                        .ffn = record->intermediate_size,
+                                        .ffn = record->decoder.ffn,
                                         .shared_ffn = record->shared_intermediate_size,
                                         .route = FUNCTION_ROUTE_TOP_K_SOFTMAX,
                                         .route_scale = 1};
@@ -280,8 +258,8 @@ static void set_granite_experts(struct family_reader *reader, const struct hybri
 static const void *read_granite_hybrid(struct family_reader *reader)
 {
     struct hybrid record = defaults();
-    record.max_position_embeddings = 2048;
-    record.rms_norm_eps = 1e-6;
+    record.decoder.seq_len_max = 2048;
+    record.decoder.norm_epsilon = 1e-6;
     record.num_local_experts = -1;  // must be given; 0 has a meaning
     family_read(reader, FIELDS, &record);
     bool is_older = !json_has(reader->object, "layer_types");
@@ -298,7 +276,7 @@ static const void *read_granite_hybrid(struct family_reader *reader)
         family_absent(reader, FIELDS, &record,
                       &(struct family_keys){.dimensions = "intermediate_size num_experts_per_tok"});
     if (!family_complete(reader)) return NULL;
-    record.mamba_d_ssm = record.head_dim = 0;  // not among its keys
+    record.mamba_d_ssm = record.decoder.head_dim = 0;  // not among its keys
     struct decoder decoder = describe(reader, "granitemoehybrid", &record);
     decoder.parts = family_layer_parts(reader, key, decoder.layer_count, TYPES);
     decoder.score_factor = record.attention_multiplier;

@@ -8,55 +8,55 @@
 // for what transformers calls as in other families.
 
 struct kimi_linear {
-    int64_t vocab_size, hidden_size, intermediate_size, num_hidden_layers, num_attention_heads;
-    int64_t num_key_value_heads, q_lora_rank, kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim;
-    int64_t v_head_dim, num_experts, num_experts_per_token, num_shared_experts;
+    struct decoder decoder;
+    int64_t num_key_value_heads;
+    int64_t num_experts, num_experts_per_token, num_shared_experts;
     int64_t moe_intermediate_size, num_expert_group, topk_group, first_k_dense_replace;
-    int64_t model_max_length, linear_num_heads, linear_head_dim, linear_conv_kernel_dim;
     const char *hidden_act;
-    double routed_scaling_factor, rms_norm_eps, attention_dropout;
-    bool moe_renormalize, tie_word_embeddings, attention_bias;
+    double routed_scaling_factor;
+    bool moe_renormalize;
 };
 
-#define COUNT(key, member, low, high) \
-    key, JSON_TYPE_I64, offsetof(struct kimi_linear, member), low, high, true
-
 static const struct json_field FIELDS[] = {
-    {JSON_OPT_I64(struct kimi_linear, vocab_size, 1, VOCAB_MAX)},
-    {JSON_OPT_I64(struct kimi_linear, hidden_size, 1, WIDTH_MAX)},
-    {JSON_OPT_I64(struct kimi_linear, intermediate_size, 1, WIDTH_MAX)},
-    {JSON_OPT_I64(struct kimi_linear, num_hidden_layers, 1, LAYERS_MAX)},
-    {JSON_OPT_I64(struct kimi_linear, num_attention_heads, 1, HEADS_MAX)},
+    {DECODER_I64("vocab_size", vocab, 1, VOCAB_MAX)},
+    {DECODER_I64("hidden_size", hidden, 1, WIDTH_MAX)},
+    {DECODER_I64("intermediate_size", ffn, 1, WIDTH_MAX)},
+    {DECODER_I64("num_hidden_layers", layer_count, 1, LAYERS_MAX)},
+    {DECODER_I64("num_attention_heads", head_count, 1, HEADS_MAX)},
     {JSON_OPT_I64(struct kimi_linear, num_key_value_heads, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct kimi_linear, q_lora_rank, 1, WIDTH_MAX)},
-    {JSON_OPT_I64(struct kimi_linear, kv_lora_rank, 1, WIDTH_MAX)},
-    {JSON_OPT_I64(struct kimi_linear, qk_nope_head_dim, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct kimi_linear, qk_rope_head_dim, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct kimi_linear, v_head_dim, 1, HEADS_MAX)},
+    {DECODER_I64("q_lora_rank", latent.q_rank, 1, WIDTH_MAX)},
+    {DECODER_I64("kv_lora_rank", latent.kv_rank, 1, WIDTH_MAX)},
+    {DECODER_I64("qk_nope_head_dim", latent.nope_dim, 1, HEADS_MAX)},
+    {DECODER_I64("qk_rope_head_dim", latent.rope_dim, 1, HEADS_MAX)},
+    {DECODER_I64("v_head_dim", latent.value_dim, 1, HEADS_MAX)},
     {JSON_OPT_I64(struct kimi_linear, num_experts, 1, EXPERTS_MAX)},
-    {COUNT("num_local_experts", num_experts, 1, EXPERTS_MAX)},
+    {"num_local_experts", JSON_TYPE_I64, offsetof(struct kimi_linear, num_experts), 1, EXPERTS_MAX,
+     true},
     {JSON_OPT_I64(struct kimi_linear, num_experts_per_token, 1, EXPERTS_MAX)},
-    {COUNT("num_experts_per_tok", num_experts_per_token, 1, EXPERTS_MAX)},
+    {"num_experts_per_tok", JSON_TYPE_I64, offsetof(struct kimi_linear, num_experts_per_token), 1,
+     EXPERTS_MAX, true},
     {JSON_OPT_I64(struct kimi_linear, num_shared_experts, 0, EXPERTS_MAX)},
-    {COUNT("n_shared_experts", num_shared_experts, 0, EXPERTS_MAX)},
+    {"n_shared_experts", JSON_TYPE_I64, offsetof(struct kimi_linear, num_shared_experts), 0,
+     EXPERTS_MAX, true},
     {JSON_OPT_I64(struct kimi_linear, moe_intermediate_size, 1, WIDTH_MAX)},
     {JSON_OPT_I64(struct kimi_linear, num_expert_group, 1, EXPERTS_MAX)},
-    {COUNT("n_group", num_expert_group, 1, EXPERTS_MAX)},
+    {"n_group", JSON_TYPE_I64, offsetof(struct kimi_linear, num_expert_group), 1, EXPERTS_MAX,
+     true},
     {JSON_OPT_I64(struct kimi_linear, topk_group, 1, EXPERTS_MAX)},
     {JSON_OPT_I64(struct kimi_linear, first_k_dense_replace, 0, LAYERS_MAX)},
-    {JSON_OPT_I64(struct kimi_linear, model_max_length, 1, POSITIONS_MAX)},
-    {COUNT("max_position_embeddings", model_max_length, 1, POSITIONS_MAX)},
-    {JSON_OPT_I64(struct kimi_linear, linear_num_heads, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct kimi_linear, linear_head_dim, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct kimi_linear, linear_conv_kernel_dim, 1, HEADS_MAX)},
+    {DECODER_I64("model_max_length", seq_len_max, 1, POSITIONS_MAX)},
+    {DECODER_I64("max_position_embeddings", seq_len_max, 1, POSITIONS_MAX)},
+    {DECODER_I64("linear_num_heads", scan.head_count, 1, HEADS_MAX)},
+    {DECODER_I64("linear_head_dim", scan.head_dim, 1, HEADS_MAX)},
+    {DECODER_I64("linear_conv_kernel_dim", scan.taps, 1, HEADS_MAX)},
     {JSON_OPT_TEXT(struct kimi_linear, hidden_act)},
     {JSON_OPT_F64(struct kimi_linear, routed_scaling_factor, 1e-6, 1e6)},
-    {JSON_OPT_F64(struct kimi_linear, rms_norm_eps, 0, 1)},
-    {JSON_OPT_F64(struct kimi_linear, attention_dropout, 0, DROPOUT_MAX)},
+    {DECODER_F64("rms_norm_eps", norm_epsilon, 0, 1)},
+    {DECODER_F64("attention_dropout", attention_dropout, 0, DROPOUT_MAX)},
     {JSON_OPT_BOOL(struct kimi_linear, moe_renormalize)},
     {"norm_topk_prob", JSON_TYPE_BOOL, offsetof(struct kimi_linear, moe_renormalize), 0, 0, true},
-    {JSON_OPT_BOOL(struct kimi_linear, tie_word_embeddings)},
-    {JSON_OPT_BOOL(struct kimi_linear, attention_bias)},
+    {DECODER_BOOL("tie_word_embeddings", tied)},
+    {DECODER_BOOL("attention_bias", qkv_bias)},
     {JSON_OPT_ANY("layer_types")},
     {JSON_OPT_ANY("mlp_layer_types")},
     {JSON_OPT_ANY("linear_attn_config")},
@@ -75,9 +75,9 @@ static const struct family_keys KEYS = {
 
 // The object of checkpoints beside which the keys above do not count.
 static const struct json_field LINEAR_FIELDS[] = {
-    {COUNT("num_heads", linear_num_heads, 1, HEADS_MAX)},
-    {COUNT("head_dim", linear_head_dim, 1, HEADS_MAX)},
-    {COUNT("short_conv_kernel_size", linear_conv_kernel_dim, 1, HEADS_MAX)},
+    {DECODER_I64("num_heads", scan.head_count, 1, HEADS_MAX)},
+    {DECODER_I64("head_dim", scan.head_dim, 1, HEADS_MAX)},
+    {DECODER_I64("short_conv_kernel_size", scan.taps, 1, HEADS_MAX)},
     {JSON_OPT_ANY("full_attn_layers")},
     {JSON_OPT_ANY("kda_layers")},
     {0},
@@ -129,11 +129,12 @@ static const uint8_t *read_layers(struct family_reader *reader, int64_t layer_co
 static const bool *read_dense(struct family_reader *reader, const struct kimi_linear *record)
 {
     if (reader->err->kind) return NULL;
-    bool *is_dense = ARENA_NEW(reader->arena, bool, record->num_hidden_layers);
+    bool *is_dense = ARENA_NEW(reader->arena, bool, record->decoder.layer_count);
     const uint8_t *given = NULL;
     if (json_has(reader->object, "mlp_layer_types"))
-        given = family_layer_parts(reader, "mlp_layer_types", record->num_hidden_layers, MLP_TYPES);
-    for (int64_t i = 0; i < record->num_hidden_layers; i++)
+        given =
+            family_layer_parts(reader, "mlp_layer_types", record->decoder.layer_count, MLP_TYPES);
+    for (int64_t i = 0; i < record->decoder.layer_count; i++)
         is_dense[i] = given ? given[i] == MLP_TYPES[0].parts : i < record->first_k_dense_replace;
     return is_dense;
 }
@@ -162,44 +163,6 @@ static void set_experts(struct family_reader *reader, const struct kimi_linear *
     family_check_experts(reader, decoder, "num_experts", "num_experts_per_token");
 }
 
-// All kernels of the delta rule work on so many tokens at once.
-enum { CHUNK = 64 };
-
-static struct decoder describe(const struct kimi_linear *record)
-{
-    return (struct decoder){
-        .model_type = "kimi_linear",
-        .vocab = record->vocab_size,
-        .hidden = record->hidden_size,
-        .layer_count = record->num_hidden_layers,
-        .head_count = record->num_attention_heads,
-        .kv_head_count = record->num_attention_heads,
-        .head_dim = record->qk_nope_head_dim + record->qk_rope_head_dim,
-        .ffn = record->intermediate_size,
-        .seq_len_max = record->model_max_length,
-        .norm_place = NORM_BEFORE,
-        .norm = FUNCTION_RMS_NORM,
-        .norm_epsilon = record->rms_norm_eps,
-        .qkv_bias = record->attention_bias,
-        .out_bias = record->attention_bias,
-        .gated = true,
-        .tied = record->tie_word_embeddings,
-        .attention_dropout = record->attention_dropout,
-        .latent = {.q_rank = record->q_lora_rank,
-                   .kv_rank = record->kv_lora_rank,
-                   .nope_dim = record->qk_nope_head_dim,
-                   .rope_dim = record->qk_rope_head_dim,
-                   .value_dim = record->v_head_dim},
-        .scan = {.rule = SCAN_DELTA_CHANNELS,
-                 .head_count = record->linear_num_heads,
-                 .head_dim = record->linear_head_dim,
-                 .group_count = record->linear_num_heads,
-                 .state = record->linear_head_dim,
-                 .taps = record->linear_conv_kernel_dim,
-                 .chunk = CHUNK},
-    };
-}
-
 // What checkpoints have in an object of its own.
 static void read_linear(struct family_reader *reader, struct kimi_linear *record)
 {
@@ -222,7 +185,7 @@ static void read_record(struct family_reader *reader, struct kimi_linear *record
                                               .optional = "linear_conv_kernel_dim"};
     family_read(reader, FIELDS, record);
     if (reader->err->kind) return;
-    if (family_is_null(reader, "q_lora_rank")) record->q_lora_rank = 0;
+    if (family_is_null(reader, "q_lora_rank")) record->decoder.latent.q_rank = 0;
     family_absent(reader, FIELDS, record, &KEYS);
     if (!json_has(reader->object, "mlp_layer_types") &&
         !json_has(reader->object, "first_k_dense_replace"))
@@ -239,23 +202,34 @@ static void read_record(struct family_reader *reader, struct kimi_linear *record
 
 static const void *read_kimi_linear(struct family_reader *reader)
 {
-    struct kimi_linear record = {.num_expert_group = 1,
+    enum { CHUNK = 64 };  // all kernels of the delta rule work on so many tokens at once
+    struct kimi_linear record = {.decoder.model_type = "kimi_linear",
+                                 .decoder.norm = FUNCTION_RMS_NORM,
+                                 .decoder.gated = true,
+                                 .decoder.scan.rule = SCAN_DELTA_CHANNELS,
+                                 .decoder.scan.chunk = CHUNK,
+                                 .num_expert_group = 1,
                                  .topk_group = 1,
                                  .first_k_dense_replace = 1,
-                                 .model_max_length = 1048576,
-                                 .linear_conv_kernel_dim = 4,
+                                 .decoder.seq_len_max = 1048576,
+                                 .decoder.scan.taps = 4,
                                  .hidden_act = "silu",
                                  .routed_scaling_factor = 2.446,
-                                 .rms_norm_eps = 1e-5,
+                                 .decoder.norm_epsilon = 1e-5,
                                  .moe_renormalize = true};
     read_record(reader, &record);
     if (!family_complete(reader)) return NULL;
-    struct decoder decoder = describe(&record);
+    struct decoder decoder = record.decoder;
+    decoder.kv_head_count = decoder.head_count;
+    decoder.head_dim = decoder.latent.nope_dim + decoder.latent.rope_dim;
+    decoder.out_bias = decoder.qkv_bias;
+    decoder.scan.group_count = decoder.scan.head_count;
+    decoder.scan.state = decoder.scan.head_dim;
     decoder.activation = family_activation(reader, "hidden_act", record.hidden_act);
     decoder.scan.activation = decoder.activation;
     decoder.parts = read_layers(reader, decoder.layer_count);
     set_experts(reader, &record, &decoder);
-    long long heads = record.num_attention_heads, kv_heads = record.num_key_value_heads;
+    long long heads = record.decoder.head_count, kv_heads = record.num_key_value_heads;
     if (!reader->err->kind && kv_heads > 0 && kv_heads != heads)
         family_fail(reader, "num_key_value_heads",
                     "%lld key-value heads for %lld heads; latent attention has as many", kv_heads,

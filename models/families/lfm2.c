@@ -6,36 +6,36 @@
 // those of models with experts are as wide as it says.
 
 struct lfm2 {
-    int64_t vocab_size, hidden_size, intermediate_size, num_hidden_layers, num_attention_heads;
-    int64_t num_key_value_heads, max_position_embeddings, conv_L_cache, block_multiple_of;
+    struct decoder decoder;
+    int64_t block_multiple_of;
     int64_t num_experts, num_experts_per_tok, moe_intermediate_size, num_dense_layers;
-    double norm_eps, rope_theta, block_ffn_dim_multiplier, routed_scaling_factor;
-    bool tie_word_embeddings, conv_bias, block_auto_adjust_ff_dim, norm_topk_prob;
+    double block_ffn_dim_multiplier, routed_scaling_factor;
+    bool block_auto_adjust_ff_dim, norm_topk_prob;
     bool use_expert_bias;
 };
 
 static const struct json_field FIELDS[] = {
-    {JSON_OPT_I64(struct lfm2, vocab_size, 1, VOCAB_MAX)},
-    {JSON_OPT_I64(struct lfm2, hidden_size, 1, WIDTH_MAX)},
-    {JSON_OPT_I64(struct lfm2, intermediate_size, 1, WIDTH_MAX)},
-    {"block_ff_dim", JSON_TYPE_I64, offsetof(struct lfm2, intermediate_size), 1, WIDTH_MAX, true},
-    {JSON_OPT_I64(struct lfm2, num_hidden_layers, 1, LAYERS_MAX)},
-    {JSON_OPT_I64(struct lfm2, num_attention_heads, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct lfm2, num_key_value_heads, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct lfm2, max_position_embeddings, 1, POSITIONS_MAX)},
-    {JSON_OPT_I64(struct lfm2, conv_L_cache, 1, HEADS_MAX)},
+    {DECODER_I64("vocab_size", vocab, 1, VOCAB_MAX)},
+    {DECODER_I64("hidden_size", hidden, 1, WIDTH_MAX)},
+    {DECODER_I64("intermediate_size", ffn, 1, WIDTH_MAX)},
+    {DECODER_I64("block_ff_dim", ffn, 1, WIDTH_MAX)},
+    {DECODER_I64("num_hidden_layers", layer_count, 1, LAYERS_MAX)},
+    {DECODER_I64("num_attention_heads", head_count, 1, HEADS_MAX)},
+    {DECODER_I64("num_key_value_heads", kv_head_count, 1, HEADS_MAX)},
+    {DECODER_I64("max_position_embeddings", seq_len_max, 1, POSITIONS_MAX)},
+    {DECODER_I64("conv_L_cache", scan.taps, 1, HEADS_MAX)},
     {JSON_OPT_I64(struct lfm2, block_multiple_of, 1, WIDTH_MAX)},
     {JSON_OPT_I64(struct lfm2, num_experts, 1, EXPERTS_MAX)},
     {JSON_OPT_I64(struct lfm2, num_experts_per_tok, 1, EXPERTS_MAX)},
     {JSON_OPT_I64(struct lfm2, moe_intermediate_size, 1, WIDTH_MAX)},
     {JSON_OPT_I64(struct lfm2, num_dense_layers, 0, LAYERS_MAX)},
-    {JSON_OPT_F64(struct lfm2, norm_eps, 0, 1)},
-    {JSON_OPT_F64(struct lfm2, rope_theta, 1, 1e15)},
+    {DECODER_F64("norm_eps", norm_epsilon, 0, 1)},
+    {DECODER_F64("rope_theta", rope_theta, 1, 1e15)},
     {JSON_OPT_F64(struct lfm2, block_ffn_dim_multiplier, 1e-6, 1e6)},
     {JSON_OPT_F64(struct lfm2, routed_scaling_factor, 1e-6, 1e6)},
-    {JSON_OPT_BOOL(struct lfm2, tie_word_embeddings)},
-    {"tie_embedding", JSON_TYPE_BOOL, offsetof(struct lfm2, tie_word_embeddings), 0, 0, true},
-    {JSON_OPT_BOOL(struct lfm2, conv_bias)},
+    {DECODER_BOOL("tie_word_embeddings", tied)},
+    {DECODER_BOOL("tie_embedding", tied)},
+    {DECODER_BOOL("conv_bias", scan.conv_bias)},
     {JSON_OPT_BOOL(struct lfm2, block_auto_adjust_ff_dim)},
     {JSON_OPT_BOOL(struct lfm2, norm_topk_prob)},
     {JSON_OPT_BOOL(struct lfm2, use_expert_bias)},
@@ -47,7 +47,7 @@ static const struct json_field FIELDS[] = {
 };
 
 static const struct json_field ROPE_FIELDS[] = {
-    {JSON_OPT_F64(struct lfm2, rope_theta, 1, 1e15)},
+    {DECODER_F64("rope_theta", rope_theta, 1, 1e15)},
     {0},
 };
 
@@ -103,48 +103,33 @@ static void read_record(struct family_reader *reader, struct lfm2 *record)
 static struct decoder describe(struct family_reader *reader, const char *model_type,
                                const struct lfm2 *record)
 {
-    struct decoder decoder = {
-        .model_type = model_type,
-        .vocab = record->vocab_size,
-        .hidden = record->hidden_size,
-        .layer_count = record->num_hidden_layers,
-        .head_count = record->num_attention_heads,
-        .kv_head_count = record->num_key_value_heads,
-        .ffn = record->intermediate_size,
-        .seq_len_max = record->max_position_embeddings,
-        .norm_place = NORM_BEFORE,
-        .norm = FUNCTION_RMS_NORM,
-        .norm_epsilon = record->norm_eps,
-        .gated = true,
-        .activation = FUNCTION_SILU,
-        .head_norms = true,
-        .rope_theta = record->rope_theta,
-        .tied = record->tie_word_embeddings,
-        .scan = {.rule = SCAN_CONV,
-                 .head_count = record->num_attention_heads,
-                 .group_count = record->num_attention_heads,
-                 .taps = record->conv_L_cache,
-                 .conv_bias = record->conv_bias,
-                 .bias = record->conv_bias,
-                 .activation = FUNCTION_NONE},
-    };
+    struct decoder decoder = record->decoder;
+    decoder.model_type = model_type;
+    decoder.scan.head_count = decoder.scan.group_count = decoder.head_count;
+    decoder.scan.bias = decoder.scan.conv_bias;
     family_check_heads(reader, &decoder, "num_attention_heads", "num_key_value_heads");
     decoder.rotary_dims = decoder.head_dim / 2 * 2;
     decoder.scan.head_dim = decoder.head_dim;
-    decoder.parts = read_layers(reader, record->num_hidden_layers);
+    decoder.parts = read_layers(reader, decoder.layer_count);
     return decoder;
 }
 
 static struct lfm2 defaults(void)
 {
-    return (struct lfm2){.max_position_embeddings = 128000,
-                         .conv_L_cache = 3,
+    return (struct lfm2){.decoder.norm = FUNCTION_RMS_NORM,
+                         .decoder.gated = true,
+                         .decoder.activation = FUNCTION_SILU,
+                         .decoder.head_norms = true,
+                         .decoder.scan.rule = SCAN_CONV,
+                         .decoder.scan.activation = FUNCTION_NONE,
+                         .decoder.seq_len_max = 128000,
+                         .decoder.scan.taps = 3,
                          .block_multiple_of = 256,
-                         .norm_eps = 1e-5,
-                         .rope_theta = 1e6,
+                         .decoder.norm_epsilon = 1e-5,
+                         .decoder.rope_theta = 1e6,
                          .block_ffn_dim_multiplier = 1,
                          .routed_scaling_factor = 1,
-                         .tie_word_embeddings = true,
+                         .decoder.tied = true,
                          .block_auto_adjust_ff_dim = true,
                          .norm_topk_prob = true,
                          .use_expert_bias = true};
@@ -152,8 +137,8 @@ static struct lfm2 defaults(void)
 
 static int64_t adjusted(const struct lfm2 *record)
 {
-    if (!record->block_auto_adjust_ff_dim) return record->intermediate_size;
-    int64_t width = 2 * record->intermediate_size / 3, multiple = record->block_multiple_of;
+    if (!record->block_auto_adjust_ff_dim) return record->decoder.ffn;
+    int64_t width = 2 * record->decoder.ffn / 3, multiple = record->block_multiple_of;
     width = (int64_t)(record->block_ffn_dim_multiplier * (double)width);
     return (width + multiple - 1) / multiple * multiple;
 }

@@ -7,42 +7,34 @@
 // the others attend within chunks and do both.
 
 struct llama4 {
-    int64_t vocab_size, hidden_size, num_hidden_layers, num_attention_heads, num_key_value_heads;
-    int64_t head_dim;
-    int64_t intermediate_size;      // of an expert, and of the shared one
-    int64_t intermediate_size_mlp;  // of layers without experts
-    int64_t num_local_experts, num_experts_per_tok;
+    struct decoder decoder;
     int64_t interleave_moe_layer_step;  // the last of so many layers has experts
-    int64_t attention_chunk_size;       // 0 = the whole sequence
     int64_t no_rope_layer_interval;     // the last of so many layers attends to all
-    int64_t max_position_embeddings;
     const char *hidden_act;
-    double rms_norm_eps, rope_theta, attention_dropout;
-    bool tie_word_embeddings, attention_bias, use_qk_norm;
 };
 
 static const struct json_field FIELDS[] = {
-    {JSON_OPT_I64(struct llama4, vocab_size, 1, VOCAB_MAX)},
-    {JSON_OPT_I64(struct llama4, hidden_size, 1, WIDTH_MAX)},
-    {JSON_OPT_I64(struct llama4, num_hidden_layers, 1, LAYERS_MAX)},
-    {JSON_OPT_I64(struct llama4, num_attention_heads, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct llama4, num_key_value_heads, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct llama4, head_dim, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct llama4, intermediate_size, 1, WIDTH_MAX)},
-    {JSON_OPT_I64(struct llama4, intermediate_size_mlp, 1, WIDTH_MAX)},
-    {JSON_OPT_I64(struct llama4, num_local_experts, 1, EXPERTS_MAX)},
-    {JSON_OPT_I64(struct llama4, num_experts_per_tok, 1, EXPERTS_MAX)},
+    {DECODER_I64("vocab_size", vocab, 1, VOCAB_MAX)},
+    {DECODER_I64("hidden_size", hidden, 1, WIDTH_MAX)},
+    {DECODER_I64("num_hidden_layers", layer_count, 1, LAYERS_MAX)},
+    {DECODER_I64("num_attention_heads", head_count, 1, HEADS_MAX)},
+    {DECODER_I64("num_key_value_heads", kv_head_count, 1, HEADS_MAX)},
+    {DECODER_I64("head_dim", head_dim, 1, HEADS_MAX)},
+    {DECODER_I64("intermediate_size", experts.ffn, 1, WIDTH_MAX)},
+    {DECODER_I64("intermediate_size_mlp", ffn, 1, WIDTH_MAX)},
+    {DECODER_I64("num_local_experts", experts.count, 1, EXPERTS_MAX)},
+    {DECODER_I64("num_experts_per_tok", experts.top_k, 1, EXPERTS_MAX)},
     {JSON_OPT_I64(struct llama4, interleave_moe_layer_step, 1, LAYERS_MAX)},
-    {JSON_OPT_I64(struct llama4, attention_chunk_size, 1, POSITIONS_MAX)},
+    {DECODER_I64("attention_chunk_size", window, 1, POSITIONS_MAX)},
     {JSON_OPT_I64(struct llama4, no_rope_layer_interval, 1, LAYERS_MAX)},
-    {JSON_OPT_I64(struct llama4, max_position_embeddings, 1, POSITIONS_MAX)},
+    {DECODER_I64("max_position_embeddings", seq_len_max, 1, POSITIONS_MAX)},
     {JSON_OPT_TEXT(struct llama4, hidden_act)},
-    {JSON_OPT_F64(struct llama4, rms_norm_eps, 0, 1)},
-    {JSON_OPT_F64(struct llama4, rope_theta, 1, 1e15)},
-    {JSON_OPT_F64(struct llama4, attention_dropout, 0, DROPOUT_MAX)},
-    {JSON_OPT_BOOL(struct llama4, tie_word_embeddings)},
-    {JSON_OPT_BOOL(struct llama4, attention_bias)},
-    {JSON_OPT_BOOL(struct llama4, use_qk_norm)},
+    {DECODER_F64("rms_norm_eps", norm_epsilon, 0, 1)},
+    {DECODER_F64("rope_theta", rope_theta, 1, 1e15)},
+    {DECODER_F64("attention_dropout", attention_dropout, 0, DROPOUT_MAX)},
+    {DECODER_BOOL("tie_word_embeddings", tied)},
+    {DECODER_BOOL("attention_bias", qkv_bias)},
+    {DECODER_BOOL("use_qk_norm", head_norms)},
     {JSON_OPT_ANY("moe_layers")},
     {JSON_OPT_ANY("no_rope_layers")},
     {JSON_OPT_ANY("layer_types")},
@@ -53,7 +45,7 @@ static const struct json_field FIELDS[] = {
 };
 
 static const struct json_field ROPE_FIELDS[] = {
-    {JSON_OPT_F64(struct llama4, rope_theta, 1, 1e15)},
+    {DECODER_F64("rope_theta", rope_theta, 1, 1e15)},
     {0},
 };
 
@@ -76,13 +68,13 @@ static const bool *dense_layers(struct family_reader *reader, const struct llama
 {
     struct json layers;
     int count = read_numbers(reader, "moe_layers", &layers);
-    bool *is_dense = ARENA_NEW(reader->arena, bool, record->num_hidden_layers);
+    bool *is_dense = ARENA_NEW(reader->arena, bool, record->decoder.layer_count);
     int64_t step = record->interleave_moe_layer_step;
-    for (int64_t i = 0; i < record->num_hidden_layers; i++)
+    for (int64_t i = 0; i < record->decoder.layer_count; i++)
         is_dense[i] = count >= 0 || (i + 1) % step != 0;
     for (int i = 0; i < count; i++) {
         struct json item = json_item(&layers, i);
-        int64_t layer = json_i64(&item, 0, (double)record->num_hidden_layers - 1, reader->err);
+        int64_t layer = json_i64(&item, 0, (double)record->decoder.layer_count - 1, reader->err);
         if (reader->err->kind) return NULL;
         is_dense[layer] = false;
     }
@@ -96,9 +88,9 @@ static void check_layer_types(struct family_reader *reader, const struct llama4 
     if (reader->err->kind || !json_has(reader->object, "layer_types")) return;
     struct json types = json_get(reader->object, "layer_types", reader->err);
     int count = json_count(&types, reader->err);
-    if (!reader->err->kind && count != record->num_hidden_layers) {
+    if (!reader->err->kind && count != record->decoder.layer_count) {
         json_fail(&types, reader->err, "%d entries for %lld layers", count,
-                  (long long)record->num_hidden_layers);
+                  (long long)record->decoder.layer_count);
     }
     for (int i = 0; i < count && !reader->err->kind; i++) {
         struct json type = json_item(&types, i);
@@ -130,40 +122,6 @@ static void read_record(struct family_reader *reader, struct llama4 *record)
     family_absent(reader, FIELDS, record, &KEYS);
 }
 
-static struct decoder describe(const struct llama4 *record)
-{
-    return (struct decoder){
-        .model_type = "llama4_text",
-        .vocab = record->vocab_size,
-        .hidden = record->hidden_size,
-        .layer_count = record->num_hidden_layers,
-        .head_count = record->num_attention_heads,
-        .kv_head_count = record->num_key_value_heads,
-        .head_dim = record->head_dim,
-        .ffn = record->intermediate_size_mlp,
-        .seq_len_max = record->max_position_embeddings,
-        .norm_place = NORM_BEFORE,
-        .norm = FUNCTION_RMS_NORM,
-        .norm_epsilon = record->rms_norm_eps,
-        .qkv_bias = record->attention_bias,
-        .out_bias = record->attention_bias,
-        .gated = true,
-        .head_norms = record->use_qk_norm,
-        .head_norms_plain = true,
-        .rope_theta = record->rope_theta,
-        .window = record->attention_chunk_size,
-        .chunked = true,
-        .head_norms_with_rope = true,
-        .experts = {.count = record->num_local_experts,
-                    .top_k = record->num_experts_per_tok,
-                    .ffn = record->intermediate_size,
-                    .shared_ffn = record->intermediate_size,
-                    .route = FUNCTION_ROUTE_SIGMOID},
-        .tied = record->tie_word_embeddings,
-        .attention_dropout = record->attention_dropout,
-    };
-}
-
 // Layers without experts have an mlp of another width, which must be given where there are any.
 static void set_layers(struct family_reader *reader, const struct llama4 *record,
                        struct decoder *decoder)
@@ -172,29 +130,38 @@ static void set_layers(struct family_reader *reader, const struct llama4 *record
     decoder->experts.is_dense = dense_layers(reader, record);
     // Layers that rotate attend within chunks; a 1 in no_rope_layers says that a layer does.
     decoder->is_unrotated =
-        llama_like_unrotated(reader, record->num_hidden_layers, record->no_rope_layer_interval);
+        llama_like_unrotated(reader, record->decoder.layer_count, record->no_rope_layer_interval);
     decoder->has_window =
-        llama_like_others(reader, decoder->is_unrotated, record->num_hidden_layers);
+        llama_like_others(reader, decoder->is_unrotated, record->decoder.layer_count);
     check_layer_types(reader, record, decoder->has_window);
     bool any_dense = false;
-    for (int64_t i = 0; i < record->num_hidden_layers && !reader->err->kind; i++)
+    for (int64_t i = 0; i < record->decoder.layer_count && !reader->err->kind; i++)
         any_dense = any_dense || decoder->experts.is_dense[i];
     const struct family_keys dense = {.dimensions = "intermediate_size_mlp"};
     if (any_dense) family_absent(reader, FIELDS, record, &dense);
-    if (!any_dense) decoder->ffn = record->intermediate_size;
+    if (!any_dense) decoder->ffn = record->decoder.experts.ffn;
 }
 
 static const void *read_llama4(struct family_reader *reader)
 {
-    struct llama4 record = {.no_rope_layer_interval = 4,
-                            .max_position_embeddings = 131072,
+    struct llama4 record = {.decoder.model_type = "llama4_text",
+                            .decoder.norm = FUNCTION_RMS_NORM,
+                            .decoder.gated = true,
+                            .decoder.head_norms_plain = true,
+                            .decoder.head_norms_with_rope = true,
+                            .decoder.chunked = true,
+                            .decoder.experts.route = FUNCTION_ROUTE_SIGMOID,
+                            .no_rope_layer_interval = 4,
+                            .decoder.seq_len_max = 131072,
                             .hidden_act = "silu",
-                            .rms_norm_eps = 1e-5,
-                            .rope_theta = 500000,
-                            .use_qk_norm = true};
+                            .decoder.norm_epsilon = 1e-5,
+                            .decoder.rope_theta = 500000,
+                            .decoder.head_norms = true};
     read_record(reader, &record);
     if (!family_complete(reader)) return NULL;
-    struct decoder decoder = describe(&record);
+    struct decoder decoder = record.decoder;
+    decoder.out_bias = decoder.qkv_bias;
+    decoder.experts.shared_ffn = decoder.experts.ffn;
     set_layers(reader, &record, &decoder);
     if (!family_complete(reader)) return NULL;
     decoder.activation = family_activation(reader, "hidden_act", record.hidden_act);

@@ -6,29 +6,27 @@
 // norm, the mixer and a residual, and no mlp.
 
 struct mamba2 {
-    int64_t vocab_size, hidden_size, num_hidden_layers, num_heads, head_dim, state_size;
-    int64_t n_groups, conv_kernel, chunk_size;
-    double expand, layer_norm_epsilon;
+    struct decoder decoder;
+    double expand;
     const char *hidden_act;
-    bool use_bias, use_conv_bias, tie_word_embeddings;
 };
 
 static const struct json_field FIELDS[] = {
-    {JSON_OPT_I64(struct mamba2, vocab_size, 1, VOCAB_MAX)},
-    {JSON_OPT_I64(struct mamba2, hidden_size, 1, WIDTH_MAX)},
-    {JSON_OPT_I64(struct mamba2, num_hidden_layers, 1, LAYERS_MAX)},
-    {JSON_OPT_I64(struct mamba2, num_heads, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct mamba2, head_dim, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct mamba2, state_size, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct mamba2, n_groups, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct mamba2, conv_kernel, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct mamba2, chunk_size, 1, POSITIONS_MAX)},
+    {DECODER_I64("vocab_size", vocab, 1, VOCAB_MAX)},
+    {DECODER_I64("hidden_size", hidden, 1, WIDTH_MAX)},
+    {DECODER_I64("num_hidden_layers", layer_count, 1, LAYERS_MAX)},
+    {DECODER_I64("num_heads", scan.head_count, 1, HEADS_MAX)},
+    {DECODER_I64("head_dim", scan.head_dim, 1, HEADS_MAX)},
+    {DECODER_I64("state_size", scan.state, 1, HEADS_MAX)},
+    {DECODER_I64("n_groups", scan.group_count, 1, HEADS_MAX)},
+    {DECODER_I64("conv_kernel", scan.taps, 1, HEADS_MAX)},
+    {DECODER_I64("chunk_size", scan.chunk, 1, POSITIONS_MAX)},
     {JSON_OPT_F64(struct mamba2, expand, 1e-6, WIDTH_MAX)},
-    {JSON_OPT_F64(struct mamba2, layer_norm_epsilon, 0, 1)},
+    {DECODER_F64("layer_norm_epsilon", norm_epsilon, 0, 1)},
     {JSON_OPT_TEXT(struct mamba2, hidden_act)},
-    {JSON_OPT_BOOL(struct mamba2, use_bias)},
-    {JSON_OPT_BOOL(struct mamba2, use_conv_bias)},
-    {JSON_OPT_BOOL(struct mamba2, tie_word_embeddings)},
+    {DECODER_BOOL("use_bias", scan.bias)},
+    {DECODER_BOOL("use_conv_bias", scan.conv_bias)},
+    {DECODER_BOOL("tie_word_embeddings", tied)},
     {JSON_OPT_ANY("time_step_limit")},
     {JSON_OPT_ANY("model_type")},
     {0},
@@ -40,50 +38,32 @@ static const struct family_keys KEYS = {
         "conv_kernel chunk_size expand layer_norm_epsilon hidden_act use_bias use_conv_bias "
         "tie_word_embeddings"};
 
-static struct decoder describe(const struct mamba2 *record)
-{
-    return (struct decoder){
-        .model_type = "mamba2",
-        .vocab = record->vocab_size,
-        .hidden = record->hidden_size,
-        .layer_count = record->num_hidden_layers,
-        .norm_place = NORM_BEFORE,
-        .norm = FUNCTION_RMS_NORM,
-        .norm_epsilon = record->layer_norm_epsilon,
-        .tied = record->tie_word_embeddings,
-        .scan = {.head_count = record->num_heads,
-                 .head_dim = record->head_dim,
-                 .group_count = record->n_groups,
-                 .state = record->state_size,
-                 .taps = record->conv_kernel,
-                 .chunk = record->chunk_size,
-                 .bias = record->use_bias,
-                 .conv_bias = record->use_conv_bias,
-                 .norm_groups = record->n_groups},
-    };
-}
-
 static const void *read_mamba2(struct family_reader *reader)
 {
-    struct mamba2 record = {.conv_kernel = 4,
-                            .chunk_size = 256,
+    struct mamba2 record = {.decoder.model_type = "mamba2",
+                            .decoder.norm = FUNCTION_RMS_NORM,
+                            .decoder.scan.taps = 4,
+                            .decoder.scan.chunk = 256,
                             .expand = 2,
-                            .layer_norm_epsilon = 1e-5,
+                            .decoder.norm_epsilon = 1e-5,
                             .hidden_act = "silu",
-                            .use_conv_bias = true};
+                            .decoder.scan.conv_bias = true};
     family_read(reader, FIELDS, &record);
     family_absent(reader, FIELDS, &record, &KEYS);
     if (!family_complete(reader)) return NULL;
-    struct decoder decoder = describe(&record);
+    struct decoder decoder = record.decoder;
+    decoder.scan.norm_groups = decoder.scan.group_count;
     decoder.scan.activation = family_activation(reader, "hidden_act", record.hidden_act);
     decoder.parts = family_alike(reader, decoder.layer_count, LAYER_SCAN);
     family_check_scan(reader, &decoder, "num_heads", "n_groups");
     // The class itself asks for it (Mamba2Config.validate_architecture).
-    int64_t inner = (int64_t)((double)record.hidden_size * record.expand);
-    if (!reader->err->kind && inner != record.num_heads * record.head_dim) {
+    int64_t inner = (int64_t)((double)record.decoder.hidden * record.expand);
+    if (!reader->err->kind &&
+        inner != record.decoder.scan.head_count * record.decoder.scan.head_dim) {
         family_fail(reader, "num_heads",
                     "%lld heads of %lld are not expand times hidden_size, %lld",
-                    (long long)record.num_heads, (long long)record.head_dim, (long long)inner);
+                    (long long)record.decoder.scan.head_count,
+                    (long long)record.decoder.scan.head_dim, (long long)inner);
     }
     return family_decoder(reader, &decoder);
 }

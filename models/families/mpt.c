@@ -5,28 +5,26 @@
 // Alibi, gelu, and no biases at all, not in the norms either.
 
 struct mpt {
-    int64_t d_model, n_heads, n_layers, vocab_size, max_seq_len, expansion_ratio;
-    double layer_norm_epsilon, attn_pdrop, softmax_scale;  // 0 = 1 / root
-    bool tie_word_embeddings, alibi, qk_ln, prefix_lm;
+    struct decoder decoder;
+    int64_t expansion_ratio;
+    bool alibi, qk_ln, prefix_lm;
     double alibi_bias_max, clip_qkv;
     const char *attn_type;
 };
 
 // transformers maps its generic names onto the family's own.
-#define ALIAS(key, member, high) key, JSON_TYPE_I64, offsetof(struct mpt, member), 1, high, true
-
 static const struct json_field FIELDS[] = {
-    {JSON_OPT_I64(struct mpt, d_model, 1, WIDTH_MAX)},
-    {ALIAS("hidden_size", d_model, WIDTH_MAX)},
-    {JSON_OPT_I64(struct mpt, n_heads, 1, HEADS_MAX)},
-    {ALIAS("num_attention_heads", n_heads, HEADS_MAX)},
-    {JSON_OPT_I64(struct mpt, n_layers, 1, LAYERS_MAX)},
-    {ALIAS("num_hidden_layers", n_layers, LAYERS_MAX)},
-    {JSON_OPT_I64(struct mpt, vocab_size, 1, VOCAB_MAX)},
-    {JSON_OPT_I64(struct mpt, max_seq_len, 1, POSITIONS_MAX)},
+    {DECODER_I64("d_model", hidden, 1, WIDTH_MAX)},
+    {DECODER_I64("hidden_size", hidden, 1, WIDTH_MAX)},
+    {DECODER_I64("n_heads", head_count, 1, HEADS_MAX)},
+    {DECODER_I64("num_attention_heads", head_count, 1, HEADS_MAX)},
+    {DECODER_I64("n_layers", layer_count, 1, LAYERS_MAX)},
+    {DECODER_I64("num_hidden_layers", layer_count, 1, LAYERS_MAX)},
+    {DECODER_I64("vocab_size", vocab, 1, VOCAB_MAX)},
+    {DECODER_I64("max_seq_len", seq_len_max, 1, POSITIONS_MAX)},
     {JSON_OPT_I64(struct mpt, expansion_ratio, 4, 4)},
-    {JSON_OPT_F64(struct mpt, layer_norm_epsilon, 0, 1)},
-    {JSON_OPT_BOOL(struct mpt, tie_word_embeddings)},
+    {DECODER_F64("layer_norm_epsilon", norm_epsilon, 0, 1)},
+    {DECODER_BOOL("tie_word_embeddings", tied)},
     {JSON_OPT_ANY("attn_config")},
     {JSON_OPT_ANY("model_type")},
     {0},
@@ -39,8 +37,8 @@ static const struct json_field ATTENTION_FIELDS[] = {
     {JSON_OPT_TEXT(struct mpt, attn_type)},
     {JSON_OPT_F64(struct mpt, alibi_bias_max, 1, 1e6)},
     {JSON_OPT_F64(struct mpt, clip_qkv, 0, 1e6)},
-    {JSON_OPT_F64(struct mpt, attn_pdrop, 0, DROPOUT_MAX)},
-    {JSON_OPT_F64(struct mpt, softmax_scale, 1e-6, 1e6)},
+    {DECODER_F64("attn_pdrop", attention_dropout, 0, DROPOUT_MAX)},
+    {DECODER_F64("softmax_scale", score_factor, 1e-6, 1e6)},
     {0},
 };
 
@@ -81,9 +79,14 @@ static void read_attention(struct family_reader *reader, struct mpt *record)
 
 static const void *read_mpt(struct family_reader *reader)
 {
-    struct mpt record = {.max_seq_len = 2048,
-                         .layer_norm_epsilon = 1e-5,
-                         .tie_word_embeddings = true,
+    struct mpt record = {.decoder.model_type = "mpt",
+                         .decoder.norm = FUNCTION_LAYER_NORM,
+                         .decoder.norm_is_unbiased = true,
+                         .decoder.activation = FUNCTION_GELU,
+                         .decoder.alibi = 1,
+                         .decoder.seq_len_max = 2048,
+                         .decoder.norm_epsilon = 1e-5,
+                         .decoder.tied = true,
                          .alibi = true,
                          .alibi_bias_max = 8,
                          .attn_type = "multihead_attention"};
@@ -93,25 +96,9 @@ static const void *read_mpt(struct family_reader *reader)
     check_attention(reader, &record);
     if (!family_complete(reader)) return NULL;
     enum { EXPANSION = 4 };  // the class has no other
-    struct decoder decoder = {
-        .model_type = "mpt",
-        .vocab = record.vocab_size,
-        .hidden = record.d_model,
-        .layer_count = record.n_layers,
-        .head_count = record.n_heads,
-        .ffn = EXPANSION * record.d_model,
-        .seq_len_max = record.max_seq_len,
-        .norm_place = NORM_BEFORE,
-        .norm = FUNCTION_LAYER_NORM,
-        .norm_epsilon = record.layer_norm_epsilon,
-        .norm_is_unbiased = true,
-        .activation = FUNCTION_GELU,
-        .alibi = 1,
-        .score_factor = record.softmax_scale,
-        .tied = record.tie_word_embeddings,
-        .attention_dropout = record.attn_pdrop,
-        .hidden_dropout = record.attn_pdrop,  // the class reads no other
-    };
+    struct decoder decoder = record.decoder;
+    decoder.ffn = EXPANSION * decoder.hidden;
+    decoder.hidden_dropout = decoder.attention_dropout;  // the class reads no other
     const char *head_key = family_key(reader, "n_heads", "num_attention_heads");
     family_check_heads(reader, &decoder, head_key, head_key);
     return family_decoder(reader, &decoder);

@@ -7,46 +7,44 @@
 // mlp or a mixture of experts, as a list or a text with a letter a layer says.
 
 struct nemotron_h {
-    int64_t vocab_size, hidden_size, num_attention_heads, num_key_value_heads, head_dim;
-    int64_t intermediate_size, max_position_embeddings;
-    int64_t mamba_num_heads, mamba_head_dim, ssm_state_size, n_groups, conv_kernel, chunk_size;
+    struct decoder decoder;
     int64_t n_routed_experts, num_experts_per_tok, moe_intermediate_size;
     int64_t moe_shared_expert_intermediate_size, n_group, topk_group;
-    double layer_norm_epsilon, attention_dropout, time_step_min, routed_scaling_factor;
+    double time_step_min, routed_scaling_factor;
     const char *mlp_hidden_act, *mamba_hidden_act;
-    bool mlp_bias, use_bias, use_conv_bias, norm_topk_prob;
+    bool norm_topk_prob;
 };
 
 static const struct json_field FIELDS[] = {
-    {JSON_OPT_I64(struct nemotron_h, vocab_size, 1, VOCAB_MAX)},
-    {JSON_OPT_I64(struct nemotron_h, hidden_size, 1, WIDTH_MAX)},
-    {JSON_OPT_I64(struct nemotron_h, num_attention_heads, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct nemotron_h, num_key_value_heads, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct nemotron_h, head_dim, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct nemotron_h, intermediate_size, 1, WIDTH_MAX)},
-    {JSON_OPT_I64(struct nemotron_h, max_position_embeddings, 1, POSITIONS_MAX)},
-    {JSON_OPT_I64(struct nemotron_h, mamba_num_heads, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct nemotron_h, mamba_head_dim, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct nemotron_h, ssm_state_size, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct nemotron_h, n_groups, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct nemotron_h, conv_kernel, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct nemotron_h, chunk_size, 1, POSITIONS_MAX)},
+    {DECODER_I64("vocab_size", vocab, 1, VOCAB_MAX)},
+    {DECODER_I64("hidden_size", hidden, 1, WIDTH_MAX)},
+    {DECODER_I64("num_attention_heads", head_count, 1, HEADS_MAX)},
+    {DECODER_I64("num_key_value_heads", kv_head_count, 1, HEADS_MAX)},
+    {DECODER_I64("head_dim", head_dim, 1, HEADS_MAX)},
+    {DECODER_I64("intermediate_size", ffn, 1, WIDTH_MAX)},
+    {DECODER_I64("max_position_embeddings", seq_len_max, 1, POSITIONS_MAX)},
+    {DECODER_I64("mamba_num_heads", scan.head_count, 1, HEADS_MAX)},
+    {DECODER_I64("mamba_head_dim", scan.head_dim, 1, HEADS_MAX)},
+    {DECODER_I64("ssm_state_size", scan.state, 1, HEADS_MAX)},
+    {DECODER_I64("n_groups", scan.group_count, 1, HEADS_MAX)},
+    {DECODER_I64("conv_kernel", scan.taps, 1, HEADS_MAX)},
+    {DECODER_I64("chunk_size", scan.chunk, 1, POSITIONS_MAX)},
     {JSON_OPT_I64(struct nemotron_h, n_routed_experts, 1, EXPERTS_MAX)},
     {JSON_OPT_I64(struct nemotron_h, num_experts_per_tok, 1, EXPERTS_MAX)},
     {JSON_OPT_I64(struct nemotron_h, moe_intermediate_size, 1, WIDTH_MAX)},
     {JSON_OPT_I64(struct nemotron_h, moe_shared_expert_intermediate_size, 1, WIDTH_MAX)},
     {JSON_OPT_I64(struct nemotron_h, n_group, 1, EXPERTS_MAX)},
     {JSON_OPT_I64(struct nemotron_h, topk_group, 1, EXPERTS_MAX)},
-    {JSON_OPT_F64(struct nemotron_h, layer_norm_epsilon, 0, 1)},
-    {JSON_OPT_F64(struct nemotron_h, attention_dropout, 0, DROPOUT_MAX)},
+    {DECODER_F64("layer_norm_epsilon", norm_epsilon, 0, 1)},
+    {DECODER_F64("attention_dropout", attention_dropout, 0, DROPOUT_MAX)},
     {JSON_OPT_F64(struct nemotron_h, time_step_min, 0, 1e6)},
     {JSON_OPT_F64(struct nemotron_h, routed_scaling_factor, 1e-6, 1e6)},
     {JSON_OPT_TEXT(struct nemotron_h, mlp_hidden_act)},
     {JSON_OPT_TEXT(struct nemotron_h, mamba_hidden_act)},
     {JSON_OPT_ANY("tie_word_embeddings")},
-    {JSON_OPT_BOOL(struct nemotron_h, mlp_bias)},
-    {JSON_OPT_BOOL(struct nemotron_h, use_bias)},
-    {JSON_OPT_BOOL(struct nemotron_h, use_conv_bias)},
+    {DECODER_BOOL("mlp_bias", mlp_bias)},
+    {DECODER_BOOL("use_bias", scan.bias)},
+    {DECODER_BOOL("use_conv_bias", scan.conv_bias)},
     {JSON_OPT_BOOL(struct nemotron_h, norm_topk_prob)},
     {JSON_OPT_ANY("layers_block_type")},
     {JSON_OPT_ANY("hybrid_override_pattern")},
@@ -161,36 +159,6 @@ static struct layer_list read_layers(struct family_reader *reader)
     return list;
 }
 
-static struct decoder describe(const struct nemotron_h *record, const struct layer_list *layers)
-{
-    return (struct decoder){
-        .model_type = "nemotron_h",
-        .vocab = record->vocab_size,
-        .hidden = record->hidden_size,
-        .layer_count = layers->count,
-        .head_count = record->num_attention_heads,
-        .kv_head_count = record->num_key_value_heads,
-        .head_dim = record->head_dim,
-        .ffn = record->intermediate_size,
-        .seq_len_max = record->max_position_embeddings,
-        .norm_place = NORM_BEFORE,
-        .norm = FUNCTION_RMS_NORM,
-        .norm_epsilon = record->layer_norm_epsilon,
-        .mlp_bias = record->mlp_bias,
-        .attention_dropout = record->attention_dropout,
-        .parts = layers->parts,
-        .scan = {.head_count = record->mamba_num_heads,
-                 .head_dim = record->mamba_head_dim,
-                 .group_count = record->n_groups,
-                 .state = record->ssm_state_size,
-                 .taps = record->conv_kernel,
-                 .chunk = record->chunk_size,
-                 .bias = record->use_bias,
-                 .conv_bias = record->use_conv_bias,
-                 .norm_groups = record->n_groups},
-    };
-}
-
 static void set_experts(struct family_reader *reader, const struct nemotron_h *record,
                         const struct layer_list *layers, struct decoder *decoder)
 {
@@ -217,17 +185,19 @@ static void set_experts(struct family_reader *reader, const struct nemotron_h *r
 
 static const void *read_nemotron_h(struct family_reader *reader)
 {
-    struct nemotron_h record = {.max_position_embeddings = 4096,
-                                .conv_kernel = 4,
-                                .chunk_size = 128,
+    struct nemotron_h record = {.decoder.model_type = "nemotron_h",
+                                .decoder.norm = FUNCTION_RMS_NORM,
+                                .decoder.seq_len_max = 4096,
+                                .decoder.scan.taps = 4,
+                                .decoder.scan.chunk = 128,
                                 .n_group = 1,
                                 .topk_group = 1,
-                                .layer_norm_epsilon = 1e-5,
+                                .decoder.norm_epsilon = 1e-5,
                                 .time_step_min = 0.001,
                                 .routed_scaling_factor = 1,
                                 .mlp_hidden_act = "relu2",
                                 .mamba_hidden_act = "silu",
-                                .use_conv_bias = true,
+                                .decoder.scan.conv_bias = true,
                                 .norm_topk_prob = true};
     family_read(reader, FIELDS, &record);
     family_absent(reader, FIELDS, &record, &KEYS);
@@ -235,7 +205,10 @@ static const void *read_nemotron_h(struct family_reader *reader)
     if (layers.has_mlp) family_absent(reader, FIELDS, &record, &MLP_KEYS);
     if (layers.has_experts) family_absent(reader, FIELDS, &record, &EXPERT_KEYS);
     if (!family_complete(reader)) return NULL;
-    struct decoder decoder = describe(&record, &layers);
+    struct decoder decoder = record.decoder;
+    decoder.layer_count = layers.count;
+    decoder.parts = layers.parts;
+    decoder.scan.norm_groups = decoder.scan.group_count;
     decoder.activation = family_activation(reader, "mlp_hidden_act", record.mlp_hidden_act);
     decoder.scan.activation =
         family_activation(reader, "mamba_hidden_act", record.mamba_hidden_act);

@@ -1,31 +1,29 @@
 #include "models/families/family.h"
 
 struct opt {
-    int64_t vocab_size, hidden_size, num_hidden_layers, ffn_dim, max_position_embeddings;
-    int64_t num_attention_heads;
+    struct decoder decoder;
     int64_t word_embed_proj_dim;  // 0 = hidden_size
     const char *activation_function;
-    double dropout, attention_dropout;
-    bool do_layer_norm_before, _remove_final_layer_norm, enable_bias;
-    bool layer_norm_elementwise_affine, tie_word_embeddings;
+    bool do_layer_norm_before, _remove_final_layer_norm;
+    bool layer_norm_elementwise_affine;
 };
 
 static const struct json_field FIELDS[] = {
-    {JSON_OPT_I64(struct opt, vocab_size, 1, VOCAB_MAX)},
-    {JSON_OPT_I64(struct opt, hidden_size, 1, WIDTH_MAX)},
-    {JSON_OPT_I64(struct opt, num_hidden_layers, 1, LAYERS_MAX)},
-    {JSON_OPT_I64(struct opt, ffn_dim, 1, WIDTH_MAX)},
-    {JSON_OPT_I64(struct opt, max_position_embeddings, 1, POSITIONS_MAX)},
-    {JSON_OPT_I64(struct opt, num_attention_heads, 1, HEADS_MAX)},
+    {DECODER_I64("vocab_size", vocab, 1, VOCAB_MAX)},
+    {DECODER_I64("hidden_size", hidden, 1, WIDTH_MAX)},
+    {DECODER_I64("num_hidden_layers", layer_count, 1, LAYERS_MAX)},
+    {DECODER_I64("ffn_dim", ffn, 1, WIDTH_MAX)},
+    {DECODER_I64("max_position_embeddings", seq_len_max, 1, POSITIONS_MAX)},
+    {DECODER_I64("num_attention_heads", head_count, 1, HEADS_MAX)},
     {JSON_OPT_I64(struct opt, word_embed_proj_dim, 1, WIDTH_MAX)},
     {JSON_OPT_TEXT(struct opt, activation_function)},
-    {JSON_OPT_F64(struct opt, dropout, 0, DROPOUT_MAX)},
-    {JSON_OPT_F64(struct opt, attention_dropout, 0, DROPOUT_MAX)},
+    {DECODER_F64("dropout", hidden_dropout, 0, DROPOUT_MAX)},
+    {DECODER_F64("attention_dropout", attention_dropout, 0, DROPOUT_MAX)},
     {JSON_OPT_BOOL(struct opt, do_layer_norm_before)},
     {JSON_OPT_BOOL(struct opt, _remove_final_layer_norm)},
-    {JSON_OPT_BOOL(struct opt, enable_bias)},
+    {DECODER_BOOL("enable_bias", qkv_bias)},
     {JSON_OPT_BOOL(struct opt, layer_norm_elementwise_affine)},
-    {JSON_OPT_BOOL(struct opt, tie_word_embeddings)},
+    {DECODER_BOOL("tie_word_embeddings", tied)},
     {JSON_OPT_ANY("model_type")},
     {0},
 };
@@ -42,46 +40,34 @@ enum { POSITION_OFFSET = 2 };
 
 static struct decoder describe(const struct opt *record)
 {
-    bool is_projected =
-        record->word_embed_proj_dim && record->word_embed_proj_dim != record->hidden_size;
-    return (struct decoder){
-        .model_type = "opt",
-        .vocab = record->vocab_size,
-        .hidden = record->hidden_size,
-        .layer_count = record->num_hidden_layers,
-        .head_count = record->num_attention_heads,
-        .ffn = record->ffn_dim,
-        .seq_len_max = record->max_position_embeddings,
-        .position_count = record->max_position_embeddings + POSITION_OFFSET,
-        .embedding_size = is_projected ? record->word_embed_proj_dim : 0,
-        .norm_place = record->do_layer_norm_before ? NORM_BEFORE : NORM_AFTER,
-        .norm = FUNCTION_LAYER_NORM,
-        .norm_epsilon = 1e-5,
-        .norm_is_plain = !record->layer_norm_elementwise_affine,
-        .no_final_norm = !record->do_layer_norm_before || record->_remove_final_layer_norm,
-        .qkv_bias = record->enable_bias,
-        .out_bias = record->enable_bias,
-        .mlp_bias = record->enable_bias,
-        .tied = record->tie_word_embeddings,
-        .attention_dropout = record->attention_dropout,
-        .hidden_dropout = record->dropout,
-    };
+    int64_t width = record->word_embed_proj_dim;
+    struct decoder decoder = record->decoder;
+    decoder.position_count = decoder.seq_len_max + POSITION_OFFSET;
+    decoder.embedding_size = width != decoder.hidden ? width : 0;
+    decoder.norm_place = record->do_layer_norm_before ? NORM_BEFORE : NORM_AFTER;
+    decoder.norm_is_plain = !record->layer_norm_elementwise_affine;
+    decoder.no_final_norm = !record->do_layer_norm_before || record->_remove_final_layer_norm;
+    decoder.out_bias = decoder.mlp_bias = decoder.qkv_bias;
+    return decoder;
 }
 
 static const void *read_opt(struct family_reader *reader)
 {
-    struct opt record = {.activation_function = "relu",
-                         .dropout = 0.1,
+    struct opt record = {.decoder.model_type = "opt",
+                         .decoder.norm = FUNCTION_LAYER_NORM,
+                         .decoder.norm_epsilon = 1e-5,
+                         .activation_function = "relu",
+                         .decoder.hidden_dropout = 0.1,
                          .do_layer_norm_before = true,
-                         .enable_bias = true,
+                         .decoder.qkv_bias = true,
                          .layer_norm_elementwise_affine = true,
-                         .tie_word_embeddings = true};
+                         .decoder.tied = true};
     family_read(reader, FIELDS, &record);
     family_absent(reader, FIELDS, &record, &KEYS);
     if (!family_complete(reader)) return NULL;
     if (record.word_embed_proj_dim == 0) {
         family_taken(reader, "word_embed_proj_dim", "%lld (hidden_size)",
-                     (long long)record.hidden_size);
+                     (long long)record.decoder.hidden);
     }
     struct decoder decoder = describe(&record);
     family_check_heads(reader, &decoder, "num_attention_heads", "num_attention_heads");

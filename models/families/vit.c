@@ -3,11 +3,9 @@
 // ViTForImageClassification: an encoder of pictures whose head scores classes by the class token.
 
 struct vit {
-    int64_t image_size, patch_size, num_channels, num_labels;
-    int64_t hidden_size, num_hidden_layers, num_attention_heads, intermediate_size;
+    struct decoder decoder;
+    int64_t image_size, patch_size, num_channels;
     const char *hidden_act;
-    double layer_norm_eps, hidden_dropout_prob, attention_probs_dropout_prob;
-    bool qkv_bias;
     // Of dinov2:
     int64_t mlp_ratio, num_register_tokens;
     double drop_path_rate;
@@ -18,16 +16,16 @@ static const struct json_field FIELDS[] = {
     {JSON_OPT_I64(struct vit, image_size, 1, WIDTH_MAX)},
     {JSON_OPT_I64(struct vit, patch_size, 1, WIDTH_MAX)},
     {JSON_OPT_I64(struct vit, num_channels, 1, WIDTH_MAX)},
-    {JSON_OPT_I64(struct vit, num_labels, 1, VOCAB_MAX)},
-    {JSON_OPT_I64(struct vit, hidden_size, 1, WIDTH_MAX)},
-    {JSON_OPT_I64(struct vit, num_hidden_layers, 1, LAYERS_MAX)},
-    {JSON_OPT_I64(struct vit, num_attention_heads, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct vit, intermediate_size, 1, WIDTH_MAX)},
+    {DECODER_I64("num_labels", vocab, 1, VOCAB_MAX)},
+    {DECODER_I64("hidden_size", hidden, 1, WIDTH_MAX)},
+    {DECODER_I64("num_hidden_layers", layer_count, 1, LAYERS_MAX)},
+    {DECODER_I64("num_attention_heads", head_count, 1, HEADS_MAX)},
+    {DECODER_I64("intermediate_size", ffn, 1, WIDTH_MAX)},
     {JSON_OPT_TEXT(struct vit, hidden_act)},
-    {JSON_OPT_F64(struct vit, layer_norm_eps, 0, 1)},
-    {JSON_OPT_F64(struct vit, hidden_dropout_prob, 0, DROPOUT_MAX)},
-    {JSON_OPT_F64(struct vit, attention_probs_dropout_prob, 0, DROPOUT_MAX)},
-    {JSON_OPT_BOOL(struct vit, qkv_bias)},
+    {DECODER_F64("layer_norm_eps", norm_epsilon, 0, 1)},
+    {DECODER_F64("hidden_dropout_prob", hidden_dropout, 0, DROPOUT_MAX)},
+    {DECODER_F64("attention_probs_dropout_prob", attention_dropout, 0, DROPOUT_MAX)},
+    {DECODER_BOOL("qkv_bias", qkv_bias)},
     {JSON_OPT_I64(struct vit, mlp_ratio, 1, 1000)},
     {JSON_OPT_I64(struct vit, num_register_tokens, 0, WIDTH_MAX)},
     {JSON_OPT_F64(struct vit, drop_path_rate, 0, 1)},
@@ -48,15 +46,15 @@ static const struct family_keys KEYS = {
 static void read_labels(struct family_reader *reader, struct vit *record)
 {
     enum { DEFAULT = 2 };
-    if (reader->err->kind || record->num_labels > 0) return;
+    if (reader->err->kind || record->decoder.vocab > 0) return;
     if (json_has(reader->object, "id2label")) {
         struct json labels = json_get(reader->object, "id2label", reader->err);
-        record->num_labels = json_member_count(&labels, reader->err);
-        if (!reader->err->kind && record->num_labels < 1)
+        record->decoder.vocab = json_member_count(&labels, reader->err);
+        if (!reader->err->kind && record->decoder.vocab < 1)
             family_fail(reader, "id2label", "a head needs a class");
         return;
     }
-    record->num_labels = DEFAULT;
+    record->decoder.vocab = DEFAULT;
     family_taken(reader, "num_labels", "%d (no id2label)", DEFAULT);
 }
 
@@ -75,30 +73,17 @@ static bool check_patches(struct family_reader *reader, const struct vit *record
 // Pixels past the last whole patch are not read.
 static struct decoder describe(const char *model_type, const struct vit *record)
 {
+    struct decoder decoder = record->decoder;
     int64_t side = record->image_size / record->patch_size;
-    return (struct decoder){
-        .model_type = model_type,
-        .vocab = record->num_labels,
-        .hidden = record->hidden_size,
-        .layer_count = record->num_hidden_layers,
-        .head_count = record->num_attention_heads,
-        .ffn = record->intermediate_size,
-        .seq_len_max = 1,
-        .position_count = side * side + 1,
-        .picture = {.patch_count = side * side,
-                    .pixel_count = record->patch_size * record->patch_size * record->num_channels},
-        .norm_place = NORM_BEFORE,
-        .norm = FUNCTION_LAYER_NORM,
-        .norm_epsilon = record->layer_norm_eps,
-        .qkv_bias = record->qkv_bias,
-        .out_bias = true,
-        .mlp_bias = true,
-        .bidirectional = true,
-        .head_bias = true,
-        .attention_dropout = record->attention_probs_dropout_prob,
-        .hidden_dropout = record->hidden_dropout_prob,
-        .embedding_dropout = record->hidden_dropout_prob,
-    };
+    decoder.model_type = model_type;
+    decoder.seq_len_max = 1;
+    decoder.position_count = side * side + 1;
+    decoder.picture.patch_count = side * side;
+    decoder.picture.pixel_count = record->patch_size * record->patch_size * record->num_channels;
+    decoder.norm = FUNCTION_LAYER_NORM;
+    decoder.out_bias = decoder.mlp_bias = decoder.bidirectional = decoder.head_bias = true;
+    decoder.embedding_dropout = decoder.hidden_dropout;
+    return decoder;
 }
 
 static struct vit read_record(struct family_reader *reader, double epsilon,
@@ -106,8 +91,8 @@ static struct vit read_record(struct family_reader *reader, double epsilon,
 {
     struct vit record = {.num_channels = 3,
                          .hidden_act = "gelu",
-                         .layer_norm_eps = epsilon,
-                         .qkv_bias = true,
+                         .decoder.norm_epsilon = epsilon,
+                         .decoder.qkv_bias = true,
                          .mlp_ratio = 4};
     family_read(reader, FIELDS, &record);
     family_absent(reader, FIELDS, &record, keys);
@@ -173,9 +158,9 @@ static const void *read_dinov2_as(struct family_reader *reader, const char *mode
         .optional = "num_channels hidden_act layer_norm_eps hidden_dropout_prob "
                     "attention_probs_dropout_prob qkv_bias mlp_ratio use_swiglu_ffn"};
     struct vit record = read_record(reader, 1e-6, &keys);
-    record.intermediate_size = record.hidden_size * record.mlp_ratio;
+    record.decoder.ffn = record.decoder.hidden * record.mlp_ratio;
     if (record.use_swiglu_ffn) {
-        record.intermediate_size = (record.intermediate_size * 2 / 3 + 7) / 8 * 8;
+        record.decoder.ffn = (record.decoder.ffn * 2 / 3 + 7) / 8 * 8;
         record.hidden_act = "silu";
     }
     struct decoder decoder = read_decoder(reader, model_type, &record);

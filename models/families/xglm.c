@@ -9,63 +9,57 @@
 // sines and a bias of the head.
 
 struct xglm {
-    int64_t vocab_size, d_model, ffn_dim, num_layers, attention_heads, max_position_embeddings;
+    struct decoder decoder;
     const char *activation_function;
-    double dropout, attention_dropout, activation_dropout;
     double embd_pdrop, layer_norm_epsilon;  // of ctrl
-    bool scale_embedding, tie_word_embeddings;
+    bool scale_embedding;
 };
 
-#define ALSO(key, member, low, high) \
-    key, JSON_TYPE_I64, offsetof(struct xglm, member), low, high, true
-#define ALSO_F64(key, member, low, high) \
-    key, JSON_TYPE_F64, offsetof(struct xglm, member), low, high, true
-
 static const struct json_field XGLM_FIELDS[] = {
-    {JSON_OPT_I64(struct xglm, vocab_size, 1, VOCAB_MAX)},
-    {JSON_OPT_I64(struct xglm, d_model, 1, WIDTH_MAX)},
-    {JSON_OPT_I64(struct xglm, ffn_dim, 1, WIDTH_MAX)},
-    {JSON_OPT_I64(struct xglm, num_layers, 1, LAYERS_MAX)},
-    {JSON_OPT_I64(struct xglm, attention_heads, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct xglm, max_position_embeddings, 1, POSITIONS_MAX)},
+    {DECODER_I64("vocab_size", vocab, 1, VOCAB_MAX)},
+    {DECODER_I64("d_model", hidden, 1, WIDTH_MAX)},
+    {DECODER_I64("ffn_dim", ffn, 1, WIDTH_MAX)},
+    {DECODER_I64("num_layers", layer_count, 1, LAYERS_MAX)},
+    {DECODER_I64("attention_heads", head_count, 1, HEADS_MAX)},
+    {DECODER_I64("max_position_embeddings", seq_len_max, 1, POSITIONS_MAX)},
     {JSON_OPT_TEXT(struct xglm, activation_function)},
-    {JSON_OPT_F64(struct xglm, dropout, 0, DROPOUT_MAX)},
-    {JSON_OPT_F64(struct xglm, attention_dropout, 0, DROPOUT_MAX)},
-    {JSON_OPT_F64(struct xglm, activation_dropout, 0, DROPOUT_MAX)},
+    {DECODER_F64("dropout", hidden_dropout, 0, DROPOUT_MAX)},
+    {DECODER_F64("attention_dropout", attention_dropout, 0, DROPOUT_MAX)},
+    {DECODER_F64("activation_dropout", ffn_dropout, 0, DROPOUT_MAX)},
     {JSON_OPT_BOOL(struct xglm, scale_embedding)},
-    {JSON_OPT_BOOL(struct xglm, tie_word_embeddings)},
+    {DECODER_BOOL("tie_word_embeddings", tied)},
     {JSON_OPT_ANY("model_type")},
     {0},
 };
 
 static const struct json_field BIOGPT_FIELDS[] = {
-    {JSON_OPT_I64(struct xglm, vocab_size, 1, VOCAB_MAX)},
-    {ALSO("hidden_size", d_model, 1, WIDTH_MAX)},
-    {ALSO("intermediate_size", ffn_dim, 1, WIDTH_MAX)},
-    {ALSO("num_hidden_layers", num_layers, 1, LAYERS_MAX)},
-    {ALSO("num_attention_heads", attention_heads, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct xglm, max_position_embeddings, 1, POSITIONS_MAX)},
+    {DECODER_I64("vocab_size", vocab, 1, VOCAB_MAX)},
+    {DECODER_I64("hidden_size", hidden, 1, WIDTH_MAX)},
+    {DECODER_I64("intermediate_size", ffn, 1, WIDTH_MAX)},
+    {DECODER_I64("num_hidden_layers", layer_count, 1, LAYERS_MAX)},
+    {DECODER_I64("num_attention_heads", head_count, 1, HEADS_MAX)},
+    {DECODER_I64("max_position_embeddings", seq_len_max, 1, POSITIONS_MAX)},
     {"hidden_act", JSON_TYPE_TEXT, offsetof(struct xglm, activation_function), 0, 0, true},
-    {ALSO_F64("hidden_dropout_prob", dropout, 0, DROPOUT_MAX)},
-    {ALSO_F64("attention_probs_dropout_prob", attention_dropout, 0, DROPOUT_MAX)},
-    {JSON_OPT_F64(struct xglm, activation_dropout, 0, DROPOUT_MAX)},
+    {DECODER_F64("hidden_dropout_prob", hidden_dropout, 0, DROPOUT_MAX)},
+    {DECODER_F64("attention_probs_dropout_prob", attention_dropout, 0, DROPOUT_MAX)},
+    {DECODER_F64("activation_dropout", ffn_dropout, 0, DROPOUT_MAX)},
     {JSON_OPT_BOOL(struct xglm, scale_embedding)},
-    {JSON_OPT_BOOL(struct xglm, tie_word_embeddings)},
+    {DECODER_BOOL("tie_word_embeddings", tied)},
     {JSON_OPT_ANY("model_type")},
     {0},
 };
 
 static const struct json_field CTRL_FIELDS[] = {
-    {JSON_OPT_I64(struct xglm, vocab_size, 1, VOCAB_MAX)},
-    {ALSO("n_embd", d_model, 1, WIDTH_MAX)},
-    {ALSO("dff", ffn_dim, 1, WIDTH_MAX)},
-    {ALSO("n_layer", num_layers, 1, LAYERS_MAX)},
-    {ALSO("n_head", attention_heads, 1, HEADS_MAX)},
-    {ALSO("n_positions", max_position_embeddings, 1, POSITIONS_MAX)},
-    {ALSO_F64("resid_pdrop", dropout, 0, DROPOUT_MAX)},
+    {DECODER_I64("vocab_size", vocab, 1, VOCAB_MAX)},
+    {DECODER_I64("n_embd", hidden, 1, WIDTH_MAX)},
+    {DECODER_I64("dff", ffn, 1, WIDTH_MAX)},
+    {DECODER_I64("n_layer", layer_count, 1, LAYERS_MAX)},
+    {DECODER_I64("n_head", head_count, 1, HEADS_MAX)},
+    {DECODER_I64("n_positions", seq_len_max, 1, POSITIONS_MAX)},
+    {DECODER_F64("resid_pdrop", hidden_dropout, 0, DROPOUT_MAX)},
     {JSON_OPT_F64(struct xglm, embd_pdrop, 0, DROPOUT_MAX)},
     {JSON_OPT_F64(struct xglm, layer_norm_epsilon, 0, 1)},
-    {JSON_OPT_BOOL(struct xglm, tie_word_embeddings)},
+    {DECODER_BOOL("tie_word_embeddings", tied)},
     {JSON_OPT_ANY("model_type")},
     {0},
 };
@@ -87,32 +81,19 @@ static const struct family_keys BIOGPT_KEYS = {
 
 static struct decoder describe(const char *model_type, const struct xglm *record)
 {
-    return (struct decoder){
-        .model_type = model_type,
-        .vocab = record->vocab_size,
-        .hidden = record->d_model,
-        .layer_count = record->num_layers,
-        .head_count = record->attention_heads,
-        .ffn = record->ffn_dim,
-        .seq_len_max = record->max_position_embeddings,
-        .embedding_scale = record->scale_embedding ? sqrt((double)record->d_model) : 0,
-        .norm_place = NORM_BEFORE,
-        .norm = FUNCTION_LAYER_NORM,
-        .norm_epsilon = 1e-5,
-        .qkv_bias = true,
-        .out_bias = true,
-        .mlp_bias = true,
-        .tied = record->tie_word_embeddings,
-        .attention_dropout = record->attention_dropout,
-        .hidden_dropout = record->dropout,
-        .embedding_dropout = record->dropout,
-        .ffn_dropout = record->activation_dropout,
-    };
+    struct decoder decoder = record->decoder;
+    decoder.model_type = model_type;
+    if (record->scale_embedding) decoder.embedding_scale = sqrt((double)decoder.hidden);
+    decoder.norm = FUNCTION_LAYER_NORM;
+    decoder.norm_epsilon = 1e-5;
+    decoder.qkv_bias = decoder.out_bias = decoder.mlp_bias = true;
+    decoder.embedding_dropout = decoder.hidden_dropout;
+    return decoder;
 }
 
-#define XGLM_DEFAULTS                                                        \
-    .activation_function = "gelu", .dropout = 0.1, .attention_dropout = 0.1, \
-    .scale_embedding = true, .tie_word_embeddings = true
+#define XGLM_DEFAULTS                                             \
+    .activation_function = "gelu", .decoder.hidden_dropout = 0.1, \
+    .decoder.attention_dropout = 0.1, .scale_embedding = true, .decoder.tied = true
 
 static const void *read_xglm(struct family_reader *reader)
 {
@@ -136,7 +117,7 @@ static const void *read_biogpt(struct family_reader *reader)
     family_absent(reader, BIOGPT_FIELDS, &record, &BIOGPT_KEYS);
     if (!family_complete(reader)) return NULL;
     struct decoder decoder = describe("biogpt", &record);
-    decoder.position_count = record.max_position_embeddings + POSITION_OFFSET;
+    decoder.position_count = record.decoder.seq_len_max + POSITION_OFFSET;
     family_check_heads(reader, &decoder, "num_attention_heads", "num_attention_heads");
     decoder.activation = family_activation(reader, "hidden_act", record.activation_function);
     return family_decoder(reader, &decoder);
@@ -147,7 +128,7 @@ static const void *read_ctrl(struct family_reader *reader)
 {
     static const double LAYER_EPSILON = 1e-6;
     struct xglm record = {XGLM_DEFAULTS, .embd_pdrop = 0.1, .layer_norm_epsilon = LAYER_EPSILON};
-    record.attention_dropout = 0;
+    record.decoder.attention_dropout = 0;
     family_read(reader, CTRL_FIELDS, &record);
     family_absent(reader, CTRL_FIELDS, &record, &CTRL_KEYS);
     if (!family_complete(reader)) return NULL;
