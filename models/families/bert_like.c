@@ -143,12 +143,7 @@ static struct decoder read_rotated(struct family_reader *reader, const char *mod
     record->lacks_positions = true;
     struct decoder decoder = bert_read(reader, model_type, record);
     family_read(reader, ROTATED_FIELDS, &own);
-    bool has_rope =
-        json_has(reader->object, "rope_parameters") && !family_is_null(reader, "rope_parameters");
-    if (!reader->err->kind && has_rope) {
-        struct json rope = json_get(reader->object, "rope_parameters", reader->err);
-        json_read_lenient(&rope, ROTATED_FIELDS, &own, NULL, NULL, reader->err);
-    }
+    family_read_rope(reader, ROTATED_FIELDS, &own);
     family_absent(reader, ROTATED_FIELDS, &own, &keys);
     if (!reader->err->kind && own.head_dim > 0 && own.head_dim != decoder.head_dim)
         family_fail(reader, "head_dim", "must be that of the heads, %lld",

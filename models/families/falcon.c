@@ -48,14 +48,6 @@ static const struct family_keys KEYS = {
                 "attention_dropout new_decoder_architecture multi_query parallel_attn bias alibi "
                 "tie_word_embeddings"};
 
-// Where transformers 5 keeps it.
-static void read_rope(struct family_reader *reader, struct falcon *record)
-{
-    if (reader->err->kind || !json_has(reader->object, "rope_parameters")) return;
-    struct json rope = json_get(reader->object, "rope_parameters", reader->err);
-    json_read_lenient(&rope, ROPE_FIELDS, record, NULL, NULL, reader->err);
-}
-
 // What the class derives where the config is silent.
 static void derive(struct family_reader *reader, struct falcon *record)
 {
@@ -100,7 +92,7 @@ static const void *read_falcon(struct family_reader *reader)
                             .parallel_attn = true,
                             .decoder.tied = true};
     family_read(reader, FIELDS, &record);
-    read_rope(reader, &record);
+    family_read_rope(reader, ROPE_FIELDS, &record);
     family_absent(reader, FIELDS, &record, &KEYS);
     if (!family_complete(reader)) return NULL;
     derive(reader, &record);

@@ -17,6 +17,14 @@ void family_read(struct family_reader *reader, const struct json_field *fields, 
     json_read_lenient(reader->object, fields, record, reader->warn, reader->context, reader->err);
 }
 
+void family_read_rope(struct family_reader *reader, const struct json_field *fields, void *record)
+{
+    static const char KEY[] = "rope_parameters";
+    if (reader->err->kind || !json_has(reader->object, KEY) || family_is_null(reader, KEY)) return;
+    struct json rope = json_get(reader->object, KEY, reader->err);
+    json_read_lenient(&rope, fields, record, NULL, NULL, reader->err);
+}
+
 static bool find_member(const struct family_reader *reader, const char *key, struct json *member)
 {
     int count = json_member_count(reader->object, reader->err);

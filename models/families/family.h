@@ -86,6 +86,8 @@ void family_tell(struct family_reader *reader, const struct decoder *decoder);
 
 // json_read_lenient with the reader's error and warnings.
 void family_read(struct family_reader *reader, const struct json_field *fields, void *record);
+// What transformers 5 keeps in rope_parameters, where there are any, without warnings.
+void family_read_rope(struct family_reader *reader, const struct json_field *fields, void *record);
 // Whether the key is there and holds null, which for some keys is not the same as absent.
 bool family_is_null(const struct family_reader *reader, const char *key);
 // The alias that the config uses: `key` unless only `alias` is there.

@@ -45,13 +45,6 @@ static const struct family_keys KEYS = {
                 "attention_dropout hidden_dropout tie_word_embeddings use_parallel_residual "
                 "attention_bias"};
 
-static void read_rope(struct family_reader *reader, struct gpt_neox *record)
-{
-    if (reader->err->kind || !json_has(reader->object, "rope_parameters")) return;
-    struct json rope = json_get(reader->object, "rope_parameters", reader->err);
-    json_read_lenient(&rope, ROPE_FIELDS, record, NULL, NULL, reader->err);
-}
-
 static const struct family_keys JAPANESE_KEYS = {
     .dimensions = "vocab_size hidden_size num_hidden_layers num_attention_heads",
     .optional = "max_position_embeddings hidden_act rotary_pct rotary_emb_base layer_norm_eps "
@@ -61,7 +54,7 @@ static struct decoder read_as(struct family_reader *reader, const char *model_ty
                               struct gpt_neox record, const struct family_keys *keys)
 {
     family_read(reader, FIELDS, &record);
-    read_rope(reader, &record);
+    family_read_rope(reader, ROPE_FIELDS, &record);
     family_absent(reader, FIELDS, &record, keys);
     if (!family_complete(reader)) return (struct decoder){0};
     if (keys == &JAPANESE_KEYS) {

@@ -87,10 +87,7 @@ static void read_record(struct family_reader *reader, struct lfm2 *record)
 {
     family_read(reader, FIELDS, record);
     if (reader->err->kind) return;
-    if (json_has(reader->object, "rope_parameters")) {
-        struct json rope = json_get(reader->object, "rope_parameters", reader->err);
-        json_read_lenient(&rope, ROPE_FIELDS, record, NULL, NULL, reader->err);
-    }
+    family_read_rope(reader, ROPE_FIELDS, record);
     family_absent(reader, FIELDS, record,
                   &(struct family_keys){.dimensions = DIMENSIONS, .optional = OPTIONS});
     bool has_layers = json_has(reader->object, "layer_types");

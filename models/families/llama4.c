@@ -107,10 +107,7 @@ static void read_record(struct family_reader *reader, struct llama4 *record)
 {
     family_read(reader, FIELDS, record);
     if (reader->err->kind) return;
-    if (json_has(reader->object, "rope_parameters")) {
-        struct json rope = json_get(reader->object, "rope_parameters", reader->err);
-        json_read_lenient(&rope, ROPE_FIELDS, record, NULL, NULL, reader->err);
-    }
+    family_read_rope(reader, ROPE_FIELDS, record);
     if (!json_has(reader->object, "no_rope_layers")) {
         const struct family_keys interval = {.optional = "no_rope_layer_interval"};
         family_absent(reader, FIELDS, record, &interval);

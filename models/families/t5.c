@@ -11,31 +11,28 @@
 // which a token gets one.
 
 struct t5 {
-    int64_t vocab_size, d_model, d_kv, d_ff, num_layers, num_decoder_layers, num_heads;
-    int64_t relative_attention_num_buckets, relative_attention_max_distance, n_positions;
+    struct decoder decoder;
+    int64_t num_layers;
     int64_t num_experts, num_sparse_encoder_layers, num_sparse_decoder_layers;
     const char *feed_forward_proj;
-    double dropout_rate, layer_norm_epsilon;
-    bool tie_word_embeddings, router_bias;
-    bool has_own_tables;  // of the family: one of distances in each layer
+    bool router_bias;
 };
 
-#define T5_FIELDS                                                                     \
-    {JSON_OPT_I64(struct t5, vocab_size, 1, VOCAB_MAX)},                              \
-        {JSON_OPT_I64(struct t5, d_model, 1, WIDTH_MAX)},                             \
-        {JSON_OPT_I64(struct t5, d_kv, 1, HEADS_MAX)},                                \
-        {JSON_OPT_I64(struct t5, d_ff, 1, WIDTH_MAX)},                                \
-        {JSON_OPT_I64(struct t5, num_layers, 1, LAYERS_MAX)},                         \
-        {JSON_OPT_I64(struct t5, num_decoder_layers, 1, LAYERS_MAX)},                 \
-        {JSON_OPT_I64(struct t5, num_heads, 1, HEADS_MAX)},                           \
-        {JSON_OPT_I64(struct t5, relative_attention_num_buckets, 4, 4096)},           \
-        {JSON_OPT_I64(struct t5, relative_attention_max_distance, 2, POSITIONS_MAX)}, \
-        {JSON_OPT_I64(struct t5, n_positions, 1, POSITIONS_MAX)},                     \
-        {JSON_OPT_F64(struct t5, dropout_rate, 0, DROPOUT_MAX)},                      \
-        {JSON_OPT_F64(struct t5, layer_norm_epsilon, 0, 1)},                          \
-        {JSON_OPT_BOOL(struct t5, tie_word_embeddings)},                              \
-    {                                                                                 \
-        JSON_OPT_ANY("model_type")                                                    \
+#define T5_FIELDS                                                                                \
+    {DECODER_I64("vocab_size", vocab, 1, VOCAB_MAX)},                                            \
+        {DECODER_I64("d_model", hidden, 1, WIDTH_MAX)},                                          \
+        {DECODER_I64("d_kv", head_dim, 1, HEADS_MAX)}, {DECODER_I64("d_ff", ffn, 1, WIDTH_MAX)}, \
+        {JSON_OPT_I64(struct t5, num_layers, 1, LAYERS_MAX)},                                    \
+        {DECODER_I64("num_decoder_layers", layer_count, 1, LAYERS_MAX)},                         \
+        {DECODER_I64("num_heads", head_count, 1, HEADS_MAX)},                                    \
+        {DECODER_I64("relative_attention_num_buckets", relative.bucket_count, 4, 4096)},         \
+        {DECODER_I64("relative_attention_max_distance", relative.distance, 2, POSITIONS_MAX)},   \
+        {DECODER_I64("n_positions", seq_len_max, 1, POSITIONS_MAX)},                             \
+        {DECODER_F64("dropout_rate", attention_dropout, 0, DROPOUT_MAX)},                        \
+        {DECODER_F64("layer_norm_epsilon", norm_epsilon, 0, 1)},                                 \
+        {DECODER_BOOL("tie_word_embeddings", tied)},                                             \
+    {                                                                                            \
+        JSON_OPT_ANY("model_type")                                                               \
     }
 
 static const struct json_field FIELDS[] = {
@@ -81,10 +78,10 @@ static void read_mlp(struct family_reader *reader, const struct t5 *record, stru
 // distances, the rest for ranges up to the last.
 static bool check_buckets(struct family_reader *reader, const struct t5 *record)
 {
-    int64_t buckets = record->relative_attention_num_buckets;
+    int64_t buckets = record->decoder.relative.bucket_count;
     if (buckets % 4 != 0)
         return family_fail(reader, "relative_attention_num_buckets", "must be a multiple of 4");
-    if (record->relative_attention_max_distance > buckets / 2) return true;
+    if (record->decoder.relative.distance > buckets / 2) return true;
     return family_fail(reader, "relative_attention_max_distance",
                        "must be above half of relative_attention_num_buckets, %lld",
                        (long long)(buckets / 2));
@@ -92,30 +89,14 @@ static bool check_buckets(struct family_reader *reader, const struct t5 *record)
 
 static struct decoder describe(const char *model_type, const struct t5 *record)
 {
-    return (struct decoder){
-        .model_type = model_type,
-        .vocab = record->vocab_size,
-        .hidden = record->d_model,
-        .layer_count = record->num_decoder_layers,
-        .head_count = record->num_heads,
-        .head_dim = record->d_kv,
-        .ffn = record->d_ff,
-        .seq_len_max = record->n_positions,
-        .relative = {.bucket_count = record->relative_attention_num_buckets,
-                     .distance = record->relative_attention_max_distance,
-                     .is_of_layer = record->has_own_tables},
-        .norm_place = NORM_BEFORE,
-        .norm = FUNCTION_RMS_NORM,
-        .norm_epsilon = record->layer_norm_epsilon,
-        .score_factor = 1,
-        .tied = record->tie_word_embeddings,
-        .logit_scale = record->tie_word_embeddings ? 1 / sqrt((double)record->d_model) : 0,
-        .attention_dropout = record->dropout_rate,
-        .hidden_dropout = record->dropout_rate,
-        .embedding_dropout = record->dropout_rate,
-        .ffn_dropout = record->dropout_rate,
-        .final_dropout = record->dropout_rate,
-    };
+    struct decoder decoder = record->decoder;
+    decoder.model_type = model_type;
+    decoder.norm = FUNCTION_RMS_NORM;
+    decoder.score_factor = 1;
+    decoder.logit_scale = decoder.tied ? 1 / sqrt((double)decoder.hidden) : 0;
+    decoder.hidden_dropout = decoder.embedding_dropout = decoder.attention_dropout;
+    decoder.ffn_dropout = decoder.final_dropout = decoder.attention_dropout;
+    return decoder;
 }
 
 static const void *finish(struct family_reader *reader, struct decoder *decoder,
@@ -133,8 +114,8 @@ static struct decoder read_as(struct family_reader *reader, const char *model_ty
     family_read(reader, fields, record);
     family_absent(reader, fields, record, keys);
     if (!family_complete(reader) || !check_buckets(reader, record)) return (struct decoder){0};
-    if (record->num_decoder_layers == 0) {
-        record->num_decoder_layers = record->num_layers;
+    if (record->decoder.layer_count == 0) {
+        record->decoder.layer_count = record->num_layers;
         family_taken(reader, "num_decoder_layers", "%lld (num_layers)",
                      (long long)record->num_layers);
     }
@@ -143,9 +124,9 @@ static struct decoder read_as(struct family_reader *reader, const char *model_ty
     return decoder;
 }
 
-#define T5_DEFAULTS                                                               \
-    .relative_attention_num_buckets = 32, .relative_attention_max_distance = 128, \
-    .dropout_rate = 0.1, .layer_norm_epsilon = 1e-6, .n_positions = 512
+#define T5_DEFAULTS                                                        \
+    .decoder.relative.bucket_count = 32, .decoder.relative.distance = 128, \
+    .decoder.attention_dropout = 0.1, .decoder.norm_epsilon = 1e-6, .decoder.seq_len_max = 512
 
 static const void *read_gated(struct family_reader *reader, const char *model_type,
                               struct t5 *record)
@@ -161,14 +142,15 @@ static const void *read_gated(struct family_reader *reader, const char *model_ty
 
 static const void *read_t5(struct family_reader *reader)
 {
-    struct t5 record = {T5_DEFAULTS, .feed_forward_proj = "relu", .tie_word_embeddings = true};
+    struct t5 record = {T5_DEFAULTS, .feed_forward_proj = "relu", .decoder.tied = true};
     return read_gated(reader, "t5", &record);
 }
 
 // Mt5 whose layers have tables of distances each.
 static const void *read_umt5(struct family_reader *reader)
 {
-    struct t5 record = {T5_DEFAULTS, .feed_forward_proj = "gated-gelu", .has_own_tables = true};
+    struct t5 record = {T5_DEFAULTS, .feed_forward_proj = "gated-gelu",
+                        .decoder.relative.is_of_layer = true};
     return read_gated(reader, "umt5", &record);
 }
 
@@ -193,14 +175,14 @@ static const bool *dense_layers(struct family_reader *reader, int64_t layer_coun
 // Experts are no other mlps than that of the layers without.
 static const void *read_switch(struct family_reader *reader)
 {
-    struct t5 record = {T5_DEFAULTS, .feed_forward_proj = "relu", .tie_word_embeddings = true};
+    struct t5 record = {T5_DEFAULTS, .feed_forward_proj = "relu", .decoder.tied = true};
     struct decoder decoder =
         read_as(reader, "switch_transformers", SWITCH_FIELDS, &SWITCH_KEYS, &record);
     if (reader->err->kind) return NULL;
     decoder.activation = family_activation(reader, "dense_act_fn", record.feed_forward_proj);
     decoder.experts = (struct experts){.count = record.num_experts,
                                        .top_k = 1,
-                                       .ffn = record.d_ff,
+                                       .ffn = record.decoder.ffn,
                                        .route = FUNCTION_ROUTE_SOFTMAX,
                                        .route_bias = record.router_bias};
     family_check_experts(reader, &decoder, "num_experts", "num_experts");
@@ -211,7 +193,7 @@ static const void *read_switch(struct family_reader *reader)
     encoder->experts.is_dense =
         dense_layers(reader, record.num_layers, record.num_sparse_encoder_layers);
     decoder.experts.is_dense =
-        dense_layers(reader, record.num_decoder_layers, record.num_sparse_decoder_layers);
+        dense_layers(reader, record.decoder.layer_count, record.num_sparse_decoder_layers);
     reader->ledger->remark = "noise on what routers see and their losses are left out; "
                              "--capacity-factor says what experts have room for";
     return finish(reader, &decoder, encoder);

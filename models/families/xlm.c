@@ -7,27 +7,27 @@
 // norm in front of its parts.
 
 struct xlm {
-    int64_t vocab_size, emb_dim, n_layers, n_heads, max_position_embeddings, n_langs;
-    double dropout, attention_dropout, layer_norm_eps;
-    bool gelu_activation, causal, use_lang_emb, pre_norm, tie_word_embeddings;
+    struct decoder decoder;
+    int64_t n_langs;
+    bool gelu_activation, causal, use_lang_emb, pre_norm;
 };
 
 static const struct json_field FIELDS[] = {
-    {JSON_OPT_I64(struct xlm, vocab_size, 1, VOCAB_MAX)},
-    {"n_words", JSON_TYPE_I64, offsetof(struct xlm, vocab_size), 1, VOCAB_MAX, true},
-    {JSON_OPT_I64(struct xlm, emb_dim, 1, WIDTH_MAX)},
-    {JSON_OPT_I64(struct xlm, n_layers, 1, LAYERS_MAX)},
-    {JSON_OPT_I64(struct xlm, n_heads, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct xlm, max_position_embeddings, 1, POSITIONS_MAX)},
+    {DECODER_I64("vocab_size", vocab, 1, VOCAB_MAX)},
+    {DECODER_I64("n_words", vocab, 1, VOCAB_MAX)},
+    {DECODER_I64("emb_dim", hidden, 1, WIDTH_MAX)},
+    {DECODER_I64("n_layers", layer_count, 1, LAYERS_MAX)},
+    {DECODER_I64("n_heads", head_count, 1, HEADS_MAX)},
+    {DECODER_I64("max_position_embeddings", seq_len_max, 1, POSITIONS_MAX)},
     {JSON_OPT_I64(struct xlm, n_langs, 1, VOCAB_MAX)},
-    {JSON_OPT_F64(struct xlm, dropout, 0, DROPOUT_MAX)},
-    {JSON_OPT_F64(struct xlm, attention_dropout, 0, DROPOUT_MAX)},
-    {JSON_OPT_F64(struct xlm, layer_norm_eps, 0, 1)},
+    {DECODER_F64("dropout", hidden_dropout, 0, DROPOUT_MAX)},
+    {DECODER_F64("attention_dropout", attention_dropout, 0, DROPOUT_MAX)},
+    {DECODER_F64("layer_norm_eps", norm_epsilon, 0, 1)},
     {JSON_OPT_BOOL(struct xlm, gelu_activation)},
     {JSON_OPT_BOOL(struct xlm, causal)},
     {JSON_OPT_BOOL(struct xlm, use_lang_emb)},
     {JSON_OPT_BOOL(struct xlm, pre_norm)},
-    {JSON_OPT_BOOL(struct xlm, tie_word_embeddings)},
+    {DECODER_BOOL("tie_word_embeddings", tied)},
     {JSON_OPT_ANY("model_type")},
     {0},
 };
@@ -35,43 +35,30 @@ static const struct json_field FIELDS[] = {
 static struct decoder describe(const char *model_type, const struct xlm *record)
 {
     enum { FFN_WIDTHS = 4 };
-    return (struct decoder){
-        .model_type = model_type,
-        .vocab = record->vocab_size,
-        .hidden = record->emb_dim,
-        .layer_count = record->n_layers,
-        .head_count = record->n_heads,
-        .ffn = FFN_WIDTHS * record->emb_dim,
-        .seq_len_max = record->max_position_embeddings,
-        .position_count = record->max_position_embeddings,
-        .type_count = record->use_lang_emb && record->n_langs > 1 ? record->n_langs : 0,
-        .embedding_norm = true,
-        .norm_place = record->pre_norm ? NORM_BEFORE : NORM_AFTER,
-        .norm = FUNCTION_LAYER_NORM,
-        .norm_epsilon = record->layer_norm_eps,
-        .no_final_norm = true,
-        .qkv_bias = true,
-        .out_bias = true,
-        .mlp_bias = true,
-        .activation = record->gelu_activation ? FUNCTION_GELU : FUNCTION_RELU,
-        .bidirectional = !record->causal,
-        .tied = record->tie_word_embeddings,
-        .head_bias = true,
-        .attention_dropout = record->attention_dropout,
-        .hidden_dropout = record->dropout,
-        .embedding_dropout = record->dropout,
-    };
+    struct decoder decoder = record->decoder;
+    decoder.model_type = model_type;
+    decoder.ffn = FFN_WIDTHS * decoder.hidden;
+    decoder.position_count = decoder.seq_len_max;
+    decoder.type_count = record->use_lang_emb && record->n_langs > 1 ? record->n_langs : 0;
+    decoder.embedding_norm = decoder.no_final_norm = decoder.head_bias = true;
+    decoder.norm_place = record->pre_norm ? NORM_BEFORE : NORM_AFTER;
+    decoder.norm = FUNCTION_LAYER_NORM;
+    decoder.qkv_bias = decoder.out_bias = decoder.mlp_bias = true;
+    decoder.activation = record->gelu_activation ? FUNCTION_GELU : FUNCTION_RELU;
+    decoder.bidirectional = !record->causal;
+    decoder.embedding_dropout = decoder.hidden_dropout;
+    return decoder;
 }
 
 static const void *read_as(struct family_reader *reader, const char *model_type, const char *own)
 {
     struct xlm record = {.n_langs = 1,
-                         .dropout = 0.1,
-                         .attention_dropout = 0.1,
-                         .layer_norm_eps = 1e-12,
+                         .decoder.hidden_dropout = 0.1,
+                         .decoder.attention_dropout = 0.1,
+                         .decoder.norm_epsilon = 1e-12,
                          .gelu_activation = true,
                          .use_lang_emb = true,
-                         .tie_word_embeddings = true};
+                         .decoder.tied = true};
     const struct family_keys keys = {
         .dimensions = "vocab_size emb_dim n_layers n_heads max_position_embeddings",
         .optional =
