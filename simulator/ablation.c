@@ -1,5 +1,7 @@
 #include "simulator/ablation.h"
 
+#include <assert.h>
+
 // The order in which a compiler adds them: what computes less first, then what communicates less,
 // then what hides the rest.
 static const enum pass ORDER[PASS_COUNT] = {PASS_ATTENTION, PASS_FUSION,  PASS_EARLY_STOP,
@@ -10,6 +12,7 @@ static struct fusion_counts count_fusion(const struct program *program)
 {
     struct fusion_counts sum = {0};
     int chunk_count = program->shape.stage_count * program->shape.chunk_count;
+    assert(chunk_count > 0);
     for (int i = 0; i < chunk_count; i++) {
         const struct program_chunk *chunk = &program->chunks[program->class_of[i]];
         for (int u = 0; u < chunk->use_count; u++) {
@@ -21,6 +24,7 @@ static struct fusion_counts count_fusion(const struct program *program)
             sum.bytes_after += use->count * of.bytes_after;
         }
     }
+    assert(sum.kernels_after <= sum.kernels_before && "fusion makes no kernel more");
     return sum;
 }
 
@@ -36,8 +40,10 @@ static bool measure(struct arena *arena, struct arena *scratch,
     changed.engine = (struct engine_options){0};
     changed.bands = NULL;
     bool done = evaluate(arena, scratch, &changed, &evaluation, err);
+    assert(done == (err->kind == ERR_NONE) && "an answer or an error");
     if (done) {
         row->step_s = evaluation.prediction.step_s;
+        assert(row->step_s > 0 && "a step takes time");
         row->reserved_bytes = evaluation.prediction.reserved_bytes;
         row->fits = row->reserved_bytes <= evaluation.prediction.device_bytes;
         if (fusion) *fusion = count_fusion(evaluation.program);
@@ -74,5 +80,9 @@ bool ablate(struct arena *arena, struct arena *scratch, const struct evaluation_
         without->gained_s = without->step_s - ablation->step_s;
         added->gained_s = before->step_s - added->step_s;
     }
+    // The last row of the waterfall has all passes again: it is the plan.
+    const struct ablation_row *last = &ablation->waterfall[ablation->waterfall_count - 1];
+    assert(last->passes == all && ablation->waterfall_count == ablation->without_count + 1);
+    assert(last->step_s == ablation->step_s && last->reserved_bytes == ablation->reserved_bytes);
     return true;
 }

@@ -37,6 +37,7 @@ static void count_uses(struct arena *arena, struct sources *sources)
     sources->chunk_uses = ARENA_NEW(arena, double, program->chunk_class_count);
     for (int i = 0; i < chunk_count; i++) {
         int class = program->class_of[sources->stage * chunk_count + i];
+        assert(class >= 0 && class < program->chunk_class_count);
         const struct program_chunk *chunk = &program->chunks[class];
         sources->chunk_uses[class] += 1;
         for (int u = 0; u < chunk->use_count; u++)
@@ -52,6 +53,7 @@ static double hops_of(const struct step_price *price, int stage)
     int virtual_count = shape->stage_count * shape->chunk_count, neighbours = 0;
     for (int at = 0; at + 1 < virtual_count; at++) {
         int from = row->stage_of(shape, at), to = row->stage_of(shape, at + 1);
+        assert(from >= 0 && from < shape->stage_count && to >= 0 && to < shape->stage_count);
         if (from != to) neighbours += (from == stage) + (to == stage);
     }
     // A forward one way, a gradient the other.
@@ -61,6 +63,8 @@ static double hops_of(const struct step_price *price, int stage)
 static double line_uses(const struct sources *sources, const struct ledger_line *line)
 {
     double rounds = sources->price->shape.micro_batch_count;
+    assert(line->block < sources->program->block_count);
+    assert(line->chunk < sources->program->chunk_class_count);
     if (line->block >= 0) return rounds * sources->block_uses[line->block];
     bool each_round = line->entry == ENTRY_TASK || line->entry == ENTRY_COPY;
     if (each_round) return rounds * sources->chunk_uses[line->chunk];
@@ -112,12 +116,14 @@ static void add_line(const struct sources *sources, const struct ledger_line *li
                      struct breakdown *breakdown)
 {
     double uses = line_uses(sources, line);
+    assert(line->s >= 0 && line->exposed_s >= 0 && "no line gives time back");
     if (uses <= 0) return;
     struct breakdown_line *own = NULL;
     for (int i = 0; i < breakdown->count && !own; i++) {
         if (is_alike(breakdown->lines[i].price, line)) own = &breakdown->lines[i];
     }
     if (!own) {
+        assert(breakdown->count < sources->ledger->count);
         own = &breakdown->lines[breakdown->count++];
         own->price = line;
     }
@@ -141,6 +147,7 @@ struct breakdown breakdown_of_stage(struct arena *arena, const struct ledger *le
                                     const struct program *program, const struct step_price *price,
                                     const struct simulation *simulation, int stage)
 {
+    assert(stage >= 0 && stage < price->shape.stage_count);
     struct sources sources = {.ledger = ledger,
                               .program = program,
                               .price = price,
@@ -179,6 +186,7 @@ struct breakdown breakdown_of_unlike(struct arena *arena, struct arena *scratch,
     struct price_context context = evaluation_context(request);
     const struct step_price *slowest = step_price(arena, &context, program);
     struct unlike_place place = unlike_busiest(scratch, request, program, slowest, stage);
+    assert(place.device && place.micro_batch_count > 0);
     struct ledger *ledger = ARENA_NEW(arena, struct ledger, 1);
     *ledger = ledger_new(arena);
     context.ledger = ledger;

@@ -47,6 +47,8 @@ static void fill_times(const struct step_price *price, struct chunk_times *times
 
 static int class_at(const struct form *form, int stage, int chunk)
 {
+    assert(stage >= 0 && stage < form->price->shape.stage_count);
+    assert(chunk >= 0 && chunk < form->price->shape.chunk_count);
     return form->price->class_of[stage * form->price->shape.chunk_count + chunk];
 }
 
@@ -99,6 +101,7 @@ static int buckets_of(const struct chunk_price *class)
 // outside of it: one piece, or what does not fit into the rest of the window.
 static double outside_s(double work_s, double window_s, int buckets, double speed)
 {
+    assert(buckets >= 1 && work_s >= 0);
     double left_s = work_s - (speed * window_s - speed * window_s / buckets);
     return left_s > work_s / buckets ? left_s : work_s / buckets;
 }
@@ -113,6 +116,7 @@ static void fill_reductions(const struct form *form, struct reduction *reduction
         struct reduction *own = &reductions[i];
         own->window_s = times->weight_s + (form->row->backward_fused ? times->backward_s : 0);
         double done_s = form->price->overlap_ratio * own->window_s;
+        assert(own->window_s >= 0 && form->price->overlap_ratio >= 0);
         own->first_s = done_s / buckets_of(class);
         own->rest_s = done_s - own->first_s;
         own->piece_s = class->gradient_reduce_s / buckets_of(class);

@@ -212,6 +212,7 @@ static void put_spans(struct event_engine *engine, int stage, enum task_kind kin
 {
     struct spans *spans = engine->walk->spans;
     if (!spans || start_ns == end_ns) return;
+    assert(start_ns < end_ns && "a task ends behind its beginning");
     struct task_id id = {(int)kind, 0, 0};
     for (int i = 0; i < engine->shown_count[stage]; i++) {
         int task = task_number(&engine->price->shape, &id);
@@ -240,6 +241,7 @@ static int64_t beside_ns(const struct event_engine *engine, int stage, int64_t e
     double buckets = stage_buckets(price, stage);
     if (!price->streams || !price->reduce_overlapped) return 0;
     int64_t most_ns = (int64_t)((double)stage_once(engine, stage).update_ns * (1 - 1 / buckets));
+    assert(buckets >= 1 && most_ns >= 0);
     return most_ns < exposed_ns ? most_ns : exposed_ns;
 }
 
@@ -255,6 +257,7 @@ static int64_t reduce_all(struct event_engine *engine)
                                            engine->shown[stage], engine->shown_count[stage]);
         if (reduced_ns < end->walk_ns) reduced_ns = end->walk_ns;
         int64_t small_ns = stage_once(engine, stage).small_ns;
+        assert(small_ns >= 0 && end->walk_ns > 0);
         end->beside_ns = beside_ns(engine, stage, reduced_ns - end->walk_ns);
         end->exposed_ns[PART_DP] = reduced_ns - end->walk_ns - end->beside_ns;
         engine->waits[stage].reduce_s = (double)end->exposed_ns[PART_DP] * 1e-9;
@@ -306,6 +309,7 @@ static int64_t update_all(struct event_engine *engine, int64_t sync_ns)
         add_spans(engine, stage, TASK_PARAMETER_GATHER, STREAM_DP, updated_ns,
                   updated_ns + once.gather_ns);
         int64_t length_ns = updated_ns + once.gather_ns;
+        assert(length_ns >= start_ns);
         if (validated) length_ns -= walk_ns(step_begin_s(engine->price, stage, rise_s));
         rise_s += step_rise_s(engine->price, stage);
         if (length_ns > end_ns) end_ns = length_ns;
@@ -319,6 +323,7 @@ static struct cost cost_of(const struct event_engine *engine, int64_t end_ns)
     const struct step_price *price = engine->price;
     const struct schedule_shape *shape = &price->shape;
     double ranks = engine->pipeline_count * shape->stage_count, *exposed_s = NULL;
+    assert(ranks > 0 && end_ns > 0);
     struct cost cost = {.overhead_s = price->overhead_s, .recompute_s = engine->recompute_s};
     exposed_s = cost.exposed_s;
     memcpy(exposed_s, engine->exposed_s, sizeof engine->exposed_s);

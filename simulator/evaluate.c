@@ -40,6 +40,7 @@ static double hardware_flop(const struct program *program)
     for (int i = 0; i < chunk_count; i++) {
         const struct program_chunk *chunk = &program->chunks[program->class_of[i]];
         double ranks = mesh_stage_ranks(&program->mesh, i / program->shape.chunk_count);
+        assert(ranks > 0 && first_ranks > 0);
         for (int u = 0; u < chunk->use_count; u++) {
             const struct block_program *block = program->blocks[chunk->uses[u].block_program];
             for (int k = 0; k < block->instr_count; k++) {
@@ -53,6 +54,7 @@ static double hardware_flop(const struct program *program)
             }
         }
     }
+    assert(flop >= 0);
     return flop * first_ranks * program_rounds(program);
 }
 
@@ -143,6 +145,7 @@ static void add_band(struct arena *arena, const struct evaluation_request *reque
     double low_ratio = out->band->low_ratio, high_ratio = out->band->high_ratio;
     out->step_s_low = out->step_s * low_ratio;
     out->step_s_high = out->step_s * high_ratio;
+    assert(0 < out->step_s_low && out->step_s_low <= out->step_s_high);
 }
 
 struct prediction prediction_keep(struct arena *arena, const struct prediction *prediction)
@@ -158,6 +161,7 @@ struct prediction prediction_keep(struct arena *arena, const struct prediction *
 enum memory_fit memory_fit(const struct prediction *prediction)
 {
     int64_t left_bytes = prediction->device_bytes - prediction->reserved_bytes;
+    assert(prediction->peak_bytes <= prediction->reserved_bytes && "what is allocated is reserved");
     const struct memory_band *band = prediction->memory_band;
     if (left_bytes < 0) return MEMORY_LACKS;
     if (!band) return MEMORY_FITS;
@@ -168,6 +172,7 @@ enum memory_fit memory_fit(const struct prediction *prediction)
 const char *memory_fit_name(enum memory_fit fit)
 {
     static const char *const NAMES[] = {"fits", "fits narrowly", "does not fit"};
+    assert((size_t)fit < sizeof NAMES / sizeof *NAMES);
     return NAMES[fit];
 }
 
@@ -210,6 +215,7 @@ static double expert_flop(const struct graph *graph, int64_t seq_len)
         }
     }
     if (elements <= 0) return 0;
+    assert(graph->expert_count >= graph->top_k && graph->top_k > 0);
     return 6 * elements / (double)graph->expert_count * (double)graph->top_k * (double)seq_len;
 }
 
@@ -259,6 +265,7 @@ static double peak_mean_flop_per_s(const struct evaluation_request *request)
         sum += ranks * peak_flop_per_s(nodes->device, precision);
         left -= ranks;
     }
+    assert(left == 0 && sum > 0 && "the plan has no more ranks than the cluster");
     return sum / all;
 }
 
@@ -279,6 +286,7 @@ static struct prediction predict(struct arena *arena, const struct evaluation_re
                       ? peak_flop_per_s(device, workload->precision)
                       : peak_mean_flop_per_s(request);
     out.mfu_ratio = out.model_flop_per_s_per_gpu / peak;
+    assert(out.step_s > 0 && out.tokens_per_s > 0 && peak > 0);
     assert(out.mfu_ratio <= 1 + 1e-9 && "no kernel is priced above its peak");
     const struct memory_parts *worst = &evaluation->stage_memory[evaluation->worst_stage];
     out.peak_bytes = worst->peak_bytes;
@@ -321,6 +329,7 @@ bool evaluate_check_pace(const struct graph *graph, const struct cluster *cluste
     const struct device *device = cluster_slowest_device(cluster, precision);
     double flop = graph_model_flop(graph, workload->seq_len) * (double)workload->global_batch;
     double seconds = flop / (double)cluster->rank_count / device->peak_flop_per_s[precision];
+    assert(seconds >= 0);
     if (seconds <= LONGEST_S) return true;
     return err_set(
         err, ERR_INPUT,
@@ -359,6 +368,7 @@ bool evaluate(struct arena *arena, struct arena *scratch, const struct evaluatio
     if (!may_run) return false;
     chosen = stage_meshes_plain(&request->parallel);
     chosen.accumulates = stack_accumulates(stack, parallel, workload->global_batch);
+    assert(rounds > 0 && stages > 0);
     struct price_context context = evaluation_context(request);
     struct program *program =
         program_lower(arena, graph, request->cluster, workload, parallel, stack_joins(stack));

@@ -2,6 +2,7 @@
 #include "core/sort.h"
 #include "simulator/lanes.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@ static bool check_causes(const struct evaluation_request *request,
     static const char *const OPTIONS[] = {"--slow-rank", "--degraded-nic", "--slow-link"};
     for (int i = 0; i < injection->count; i++) {
         const struct injection_cause *cause = &injection->causes[i];
+        assert(0 <= cause->first && cause->first <= cause->last);
         bool is_rank = cause->kind == INJECT_RANK;
         int count = is_rank ? evaluation->program->mesh.rank_count : request->cluster->node_count;
         if (cause->last < count) continue;
@@ -248,6 +250,7 @@ static int *order_lanes(struct arena *arena, const struct lanes *lanes)
     for (int lane = 0; lane < lanes->count; lane++) {
         int at = lane;
         double own_s = severity_s(lanes, lane);
+        assert(own_s >= 0 && "nothing that is slowed works less");
         for (; at > 0 && severity[at - 1] < own_s; at--) {
             order[at] = order[at - 1];
             severity[at] = severity[at - 1];
@@ -298,6 +301,7 @@ static void find_shares(struct arena *arena, const struct lanes *lanes,
     add_share(&sharing, "all other pipelines", rest, 0, 0);
     result->shares = sharing.list;
     result->share_count = sharing.count;
+    assert((size_t)sharing.count <= room);
 }
 
 // What a trace calls its ranks by; the shape first, which names tasks.
@@ -388,6 +392,7 @@ bool inject(struct arena *arena, struct arena *scratch, const struct evaluation_
     if (want_trace) name_ranks(arena, lanes, injection, &simulation->trace);
     result->simulation = simulation;
     result->step_s = result->simulation->cost.step_s;
+    assert(result->step_s > 0 && result->planned_s > 0);
     result->steady_s =
         is_random ? step_with(scratch, request, evaluation, injection->causes, injection->count)
                   : result->step_s;

@@ -2,6 +2,7 @@
 
 #include "cost_models/gemm.h"
 
+#include <assert.h>
 #include <math.h>
 
 static double peak_of(const struct price_context *context, const struct block_program *block,
@@ -17,6 +18,7 @@ static double peak_of(const struct price_context *context, const struct block_pr
 static void add_kernel(const struct price_context *context, const struct block_program *block,
                        const struct ledger_line *line, struct layer_account *layer)
 {
+    assert(line->bytes >= 0 && line->flop >= 0 && line->count > 0);
     double bytes_s = line->bytes / context->compute.device->memory_bandwidth_bytes_per_s;
     struct kernel_account kernel = {
         .price = line,
@@ -26,6 +28,7 @@ static void add_kernel(const struct price_context *context, const struct block_p
         .roof_s = fmax(line->flop / peak_of(context, block, line->instr), bytes_s),
     };
     layer->kernels[layer->kernel_count++] = kernel;
+    assert(kernel.roof_s >= 0 && kernel.launch_count >= 1);
     layer->launch_count += kernel.launch_count;
     layer->flop += kernel.flop;
     layer->roof_s += kernel.roof_s;
@@ -93,6 +96,7 @@ struct kernels_account kernels_account_make(struct arena *arena,
         const struct block_program *block = program->blocks[b];
         int uses = block ? uses_of(program, b) : 0;
         if (uses == 0 || block->block->role != BLOCK_LAYER) continue;
+        assert(account.layer_count < program->block_count);
         struct layer_account *layer = &account.layers[account.layer_count++];
         *layer = (struct layer_account){.name = block->block->name,
                                         .recomputed = is_recomputed(ledger, b),
@@ -103,5 +107,6 @@ struct kernels_account kernels_account_make(struct arena *arena,
             if (ledger->lines[i].block == b) add_line(&context, block, &ledger->lines[i], layer);
         }
     }
+    assert(account.peak_flop_per_s > 0);
     return account;
 }

@@ -24,6 +24,7 @@ static unsigned step_axes(const struct program *program)
 int lanes_group_size(const struct lanes *lanes, int stage)
 {
     if (lanes->mesh->stage_ranks) return mesh_stage_ranks(lanes->mesh, stage);
+    assert(stage >= 0 && stage < lanes->stage_count);
     return mesh_size(lanes->mesh, lanes->step_axes);
 }
 
@@ -32,6 +33,7 @@ void lanes_place(const struct lanes *lanes, int rank, int *pipeline, int *stage)
     int below = 1;
     *pipeline = 0;
     *stage = mesh_stage_of(lanes->mesh, rank);
+    assert(rank >= 0 && rank < lanes->mesh->rank_count);
     for (int i = 0; i < lanes->mesh->axis_count && !lanes->mesh->stage_ranks; i++) {
         const struct mesh_axis *axis = &lanes->mesh->axes[i];
         int at = mesh_coordinate(lanes->mesh, i, rank);
@@ -66,6 +68,7 @@ void lanes_group_ranks(const struct lanes *lanes, int pipeline, int stage, int *
             ranks[k] = ranks[k - size] + axis->stride;
         if (in_step) size *= axis->size;
     }
+    assert(size == lanes_group_size(lanes, stage) && "every rank of a group, each once");
     sort_ints(ranks, (size_t)size);
 }
 
@@ -73,6 +76,7 @@ static struct rank_group *group_of(const struct lanes *lanes, int rank)
 {
     int pipeline, stage;
     lanes_place(lanes, rank, &pipeline, &stage);
+    assert(pipeline < lanes->pipeline_count && stage < lanes->stage_count);
     return &lanes->groups[(ptrdiff_t)pipeline * lanes->stage_count + stage];
 }
 
@@ -84,6 +88,7 @@ double lanes_rank_slowdown(const struct injection_cause *causes, int cause_count
             causes[i].kind == INJECT_RANK && causes[i].first <= rank && rank <= causes[i].last;
         if (is_slow) slowdown = fmax(slowdown, causes[i].factor);
     }
+    assert(slowdown >= 1 && "no cause makes a rank faster");
     return slowdown;
 }
 
@@ -95,6 +100,7 @@ static void node_ranks(const struct cluster *cluster, int node, int *first, int 
     for (; node >= group->count; node -= group->count, group++)
         *first += group->count * group->gpus;
     *first += node * group->gpus;
+    assert(*first < cluster->rank_count);
     *end = *first + group->gpus < cluster->rank_count ? *first + group->gpus : cluster->rank_count;
 }
 
@@ -105,6 +111,7 @@ static bool is_degraded(const struct rank_group *group)
 
 static void lower(double *ratio, double to)
 {
+    assert(to > 0);
     if (*ratio <= 0 || to < *ratio) *ratio = to;
 }
 
@@ -234,6 +241,7 @@ static struct cluster *degraded_cluster(struct arena *arena, const struct cluste
         if (group.count > 0) copy->nodes[copy->node_group_count++] = group;
         before = -1;
     }
+    assert(before < 0 && copy->node_group_count <= cluster->node_group_count + 2);
     return copy;
 }
 
@@ -379,6 +387,7 @@ static void add_lane(struct arena *arena, struct lanes *lanes, int pipeline)
     lanes->pipeline_of[lanes->count] = pipeline;
     int micro_batches = lanes->groups[(ptrdiff_t)pipeline * lanes->stage_count].micro_batch_count;
     lanes->list[lanes->count++] = (struct engine_lane){0, stages, micro_batches};
+    assert(micro_batches > 0 && lanes->count <= lanes->pipeline_count);
 }
 
 static void fold(struct arena *arena, struct lanes *lanes, bool keep_apart)
@@ -407,6 +416,7 @@ struct lanes *lanes_make(struct arena *arena, const struct evaluation_request *r
     lanes->step_axes = step_axes(program);
     lanes->stage_count = program->shape.stage_count;
     lanes->pipeline_count = mesh_stage_ranks(lanes->mesh, 0) / lanes_group_size(lanes, 0);
+    assert(mesh_stage_ranks(lanes->mesh, 0) % lanes_group_size(lanes, 0) == 0);
     lanes->groups = ARENA_NEW(arena, struct rank_group,
                               (size_t)lanes->pipeline_count * (size_t)lanes->stage_count);
     place_groups(request, program, lanes);
@@ -432,6 +442,7 @@ static int keep_different(const struct injection_cause *causes, int cause_count,
         if (at < kept) continue;
         ranks[kept] = ranks[i];
         slowdown[kept++] = own;
+        assert(kept <= size && own >= 1);
     }
     return kept;
 }

@@ -1,6 +1,7 @@
 #include "simulator/memory_time.h"
 #include "core/sort.h"
 
+#include <assert.h>
 #include <math.h>
 
 enum { RAMPS = 1200, RAMP_MAX = 32 };
@@ -54,6 +55,7 @@ static void add_task(struct curve *curve, const struct program *program,
     bool is_fused = schedule_row(program->parallel.schedule)->backward_fused;
     double waiting = is_fused ? 0 : hold->waiting_bytes;
     double working = (double)curve->parts.transient_bytes, saved = hold->saved_bytes;
+    assert(working >= 0 && saved >= 0 && waiting >= 0);
     int heads = hold->loss_bytes > 0;
     add_moment(curve, span->start_ns, 0, working, 0, 0);
     if (id.kind == TASK_FORWARD)
@@ -89,6 +91,7 @@ static struct curve curve_of(struct arena *arena, const struct program *program,
     int tasks = SLOT_KIND_COUNT * chunk_count * program->shape.micro_batch_count;
     int wanted = RAMPS / tasks;
     curve.ramp = wanted < 1 ? 1 : wanted > RAMP_MAX ? RAMP_MAX : wanted;
+    assert(tasks > 0);
     curve.moments = ARENA_NEW(arena, struct moment, (2 + curve.ramp) * tasks);
     for (int64_t i = 0; i < trace->span_count; i++) {
         if (trace->spans[i].rank == rank) add_task(&curve, program, in_flight, &trace->spans[i]);
@@ -121,6 +124,7 @@ struct memory_time memory_time(struct arena *arena, const struct program *progra
         alive += moment->saved_bytes + moment->working_bytes;
         heads += moment->heads;
         losses += moment->losses;
+        assert(heads >= 0 && losses >= 0 && "no task gives back what none has taken");
         double logits = heads > 1 ? (heads - 1) * curve.logits_each : 0;
         double all = standing + alive + logits + (losses > 0 ? curve.loss : 0);
         time.list[time.count++] = (struct trace_level){rank, moment->at_ns, all};

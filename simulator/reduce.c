@@ -1,5 +1,6 @@
 #include "simulator/walk.h"
 
+#include <assert.h>
 #include <math.h>
 
 // Gradient reduction on the dp stream of one stage. A chunk's reduction is cut into bucket_count
@@ -19,6 +20,7 @@ struct dp_stream {
 static int64_t finish(struct dp_stream *dp, int64_t ready_ns, int64_t work_ns)
 {
     if (ready_ns > dp->now_ns) dp->now_ns = ready_ns;
+    assert(work_ns >= 0 && dp->speed >= 0);
     double left_ns = (double)work_ns;
     while (left_ns > 0) {
         while (dp->at < dp->count && dp->end_ns[dp->at] <= dp->now_ns)
@@ -54,6 +56,7 @@ int64_t reduce_end_ns(struct walk *walk, const struct step_price *price, int sta
 {
     const struct slot *slots = walk->slots + (ptrdiff_t)stage * walk->slot_room;
     int count = walk->tail_count[stage], first = walk->slot_count - count;
+    assert(count > 0 && first >= 0);
     const int64_t *starts_ns = walk->tail_start_ns[stage], *ends_ns = walk->tail_end_ns[stage];
     struct dp_stream dp = {starts_ns, ends_ns, count, 0, price->overlap_ratio, 0};
     int fused = walk->row->backward_fused;
@@ -72,6 +75,7 @@ int64_t reduce_end_ns(struct walk *walk, const struct step_price *price, int sta
             int64_t start_ns = ready_ns > dp.now_ns ? ready_ns : dp.now_ns;
             int64_t part_ns = work_ns * (i + 1) / buckets - work_ns * i / buckets;
             int64_t end_ns = finish(&dp, ready_ns, part_ns);
+            assert(start_ns <= end_ns && part_ns >= 0);
             struct task_id id = {TASK_GRADIENT_REDUCE, slot->chunk, i};
             add_spans(walk, id, ranks, rank_count, start_ns, end_ns);
             walk->event_count += rank_count;

@@ -1,6 +1,7 @@
 #include "simulator/routed.h"
 #include "core/sort.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -30,6 +31,7 @@ static bool add_point(struct work *work, double x, struct routed *routed, struct
     struct arena scratch = {0}, arena = {0};
     request.workload.expert_imbalance = x;
     bool done = evaluate(&arena, &scratch, &request, &evaluation, err);
+    assert(x >= 1 && work->curve.count < POINT_COUNT);
     if (done) {
         struct curve *curve = &work->curve;
         curve->x[curve->count] = x;
@@ -58,6 +60,7 @@ static double value_at(const struct curve *curve, const double *values, double x
     if (curve->count == 1) return values[0];
     while (i < curve->count - 1 && curve->x[i] < x)
         i++;
+    assert(curve->x[i - 1] < curve->x[i] && "points are in order, each once");
     double share = (x - curve->x[i - 1]) / (curve->x[i] - curve->x[i - 1]);
     return values[i - 1] + fmin(fmax(share, 0), 1) * (values[i] - values[i - 1]);
 }
@@ -66,6 +69,7 @@ static double value_at(const struct curve *curve, const double *values, double x
 static struct routed_spread spread_of(double *values, int count)
 {
     sort_f64s(values, (size_t)count);
+    assert(count > 0);
     int last = count - 1;
     return (struct routed_spread){
         .p50 = values[(int)(0.5 * last)],
@@ -93,6 +97,7 @@ static double group_tokens(const struct evaluation_request *request)
     const struct parallel *parallel = &request->parallel;
     double group = (double)parallel->degree[AXIS_EP] * parallel->degree[AXIS_ETP];
     double one = (double)parallel->degree[AXIS_TP] * parallel->degree[AXIS_CP];
+    assert(group >= 1 && one >= 1);
     return parallel->micro_batch * (double)request->workload.seq_len * group / one;
 }
 
@@ -134,6 +139,7 @@ static double fullest(struct work *work, const double *rows)
         for (int i = 0; i < experts; i++)
             sums[i] += rows[l * experts + i];
     double most = token_routing_imbalance(sums, experts, work->ranks);
+    assert(most >= 1 - 1e-9 && "the fullest rank has no less than the mean");
     arena_reset(&work->scratch, mark);
     return most;
 }
@@ -176,6 +182,7 @@ static double capped(struct work *work, const double *rows, double amount)
         left += kept[i];
     }
     double most = token_routing_imbalance(kept, experts, work->ranks) * left / all;
+    assert(all > 0 && left <= all * (1 + 1e-9));
     arena_reset(&work->scratch, mark);
     return most;
 }
@@ -197,6 +204,7 @@ static int64_t replica_bytes(const struct graph *graph, const struct stack *stac
 {
     double parameters = 0;
     double bytes = 2 + stack->gradient_bytes + stack->master_bytes + 2 * stack->moment_bytes;
+    assert(stages > 0 && bytes > 0);
     for (int i = 0; i < graph->sequence_count; i++)
         parameters += expert_parameters(&graph->blocks[graph->sequence[i]], graph->expert_count);
     return (int64_t)(parameters * bytes / stages);
@@ -249,6 +257,7 @@ static void add_spreads(struct work *work, const double *rows, struct routed *ro
     routed->imbalance = spread_of(all, draws * layers);
     routed->step_s = spread_of(steps, draws);
     routed->reserved_bytes = spread_of(bytes, draws);
+    assert(routed->unfit_ratio >= 0 && routed->unfit_ratio <= 1 + 1e-9);
 }
 
 // What is drawn, of a plan whose balanced step was evaluated.
@@ -283,6 +292,7 @@ static bool make(struct work *work, const char *routing, int64_t seed, struct ro
     if (work->layers == 0)
         return err_set(err, ERR_USAGE, "the model has no experts that tokens are routed to");
     work->ranks = request->parallel.degree[AXIS_EP];
+    assert(work->ranks >= 1 && work->draws >= 1);
     work->tokens = group_tokens(request);
     bool done = token_routing_read(work->arena, routing, (int)graph->expert_count,
                                    (int)graph->top_k, &work->routing, err) &&

@@ -27,6 +27,7 @@ struct bench *bench_new(struct arena *arena, const struct evaluation_request *re
 // At this ratio of its value, as far as its reader accepts it.
 static double value_at(const struct constant *constant, double ratio)
 {
+    assert(constant->low <= constant->high && ratio > 0);
     return fmax(constant->low, fmin(constant->high, *constant->value * ratio));
 }
 
@@ -57,6 +58,7 @@ static bool same_bytes(const void *a, const void *b, size_t size)
 static bool same_price(const struct step_price *a, const struct step_price *b)
 {
     struct step_price one = *a, other = *b;
+    assert(a->class_count == b->class_count && "both are prices of one program");
     one.classes = other.classes = NULL;
     return same_bytes(&one, &other, sizeof one) &&
            same_bytes(a->classes, b->classes, (size_t)a->class_count * sizeof *a->classes);
@@ -69,6 +71,7 @@ static bool changes(const struct bench_plan *plan, struct arena *scratch, int fi
     struct arena_mark mark = arena_mark(scratch);
     const struct constant *items = plan->bench->constants.items;
     double *kept = ARENA_NEW(scratch, double, end - first);
+    assert(0 <= first && first < end && end <= plan->bench->constants.count);
     for (int i = first; i < end; i++) {
         kept[i - first] = *items[i].value;
         *items[i].value = value_at(&items[i], ratio);
@@ -88,6 +91,7 @@ static int owner_end(const struct constant_list *list, int first)
     while (end < list->count && list->items[end].owner == item->owner &&
            strcmp(list->items[end].owner_name, item->owner_name) == 0)
         end++;
+    assert(end > first);
     return end;
 }
 
@@ -117,6 +121,7 @@ struct bench_plan bench_plan_new(struct arena *arena, struct arena *scratch,
 double bench_step_s(const struct bench_plan *plan, struct arena *scratch, int constant,
                     double ratio)
 {
+    assert(constant >= 0 && constant < plan->bench->constants.count && ratio > 0);
     if (!plan->counts[constant]) return plan->step_s;
     struct arena_mark mark = arena_mark(scratch);
     const struct constant *item = &plan->bench->constants.items[constant];

@@ -1,6 +1,8 @@
 #include "core/sort.h"
 #include "simulator/walk.h"
 
+#include <assert.h>
+
 // How spans are called and ordered.
 
 // A slot or message as a viewer's reader would say it; else as the table of tasks does.
@@ -42,6 +44,7 @@ const char *spans_track_name(const void *context, const struct span *span)
     static const char *const MESSAGES[2][2] = {{"pp send forward", "pp send backward"},
                                                {"pp receive forward", "pp receive backward"}};
     struct task_id id = task_id_of(context, span->task);
+    assert(span->start_ns <= span->end_ns);
     if (span->stream != STREAM_PP || (id.kind != TASK_SEND && id.kind != TASK_RECEIVE)) return NULL;
     return MESSAGES[id.kind == TASK_RECEIVE][id.item % 2];
 }

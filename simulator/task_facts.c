@@ -15,12 +15,14 @@ static int block_uses(const struct program_chunk *chunk, int block)
 
 static void add_once(struct once_facts *facts, const struct ledger_line *line)
 {
+    assert(line->bytes >= 0 && line->count >= 0);
     facts->bytes += line->bytes * (line->collective == COLLECTIVE_NONE ? 1 : line->count);
     if (line->rank_count > facts->rank_count) facts->rank_count = line->rank_count;
 }
 
 static void add_phase(struct phase_facts *facts, const struct ledger_line *line, double uses)
 {
+    assert(uses > 0 && "what no block of the chunk has is none of its facts");
     if (line->collective == COLLECTIVE_NONE) {
         bool is_copy = line->entry == ENTRY_COPY;
         if (is_copy) facts->message_bytes[PART_OFFLOAD] += line->bytes * line->count * uses;
@@ -111,6 +113,7 @@ static double block_s(const struct task_facts *facts, int block, enum phase phas
 
 int task_facts_part_count(const struct task_facts *facts, int class, enum phase phase)
 {
+    assert(class >= 0 && class < facts->program->chunk_class_count);
     const struct program_chunk *chunk = &facts->program->chunks[class];
     int sum = 0;
     for (int i = 0; i < chunk->use_count; i++) {
@@ -129,6 +132,7 @@ struct ruler {
 
 static int64_t mark_ns(const struct ruler *ruler)
 {
+    assert(ruler->whole_s > 0 && ruler->now_s >= 0);
     double share = fmin(ruler->now_s / ruler->whole_s, 1);
     return ruler->span->start_ns +
            llround(share * (double)(ruler->span->end_ns - ruler->span->start_ns));
