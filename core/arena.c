@@ -71,6 +71,7 @@ static struct arena_block *block_take(struct arena *arena, size_t bytes)
 
 void *arena_alloc(struct arena *arena, size_t count, size_t size)
 {
+    assert(arena);
     size_t bytes = 0;
     if (__builtin_mul_overflow(count, size, &bytes)) out_of_memory(SIZE_MAX);
     if (bytes > PTRDIFF_MAX - alignof(max_align_t)) out_of_memory(bytes);
@@ -95,6 +96,7 @@ void *arena_alloc(struct arena *arena, size_t count, size_t size)
 
 void *arena_copied(struct arena *arena, const void *items, size_t count, size_t size)
 {
+    assert(size > 0 && (items || count == 0));
     void *copy = arena_alloc(arena, count, size);
     if (count) memcpy(copy, items, count * size);
     return copy;
@@ -102,6 +104,7 @@ void *arena_copied(struct arena *arena, const void *items, size_t count, size_t 
 
 void *arena_grown(struct arena *arena, void *items, int count, int *capacity, size_t size)
 {
+    assert(0 <= count && count <= *capacity && size > 0);
     enum { FIRST = 16 };
     assert(count >= 0 && *capacity >= count);
     if (count < *capacity) return items;
@@ -114,6 +117,7 @@ void *arena_grown(struct arena *arena, void *items, int count, int *capacity, si
 char *arena_text_room(struct arena *arena, char *text, size_t length, size_t count,
                       size_t *capacity)
 {
+    assert(length <= *capacity && (text || length == 0));
     enum { LEAST = 256 };
     if (*capacity > length && *capacity - length > count) return text;
     *capacity = 2 * (length + count) + LEAST;
@@ -124,12 +128,14 @@ char *arena_text_room(struct arena *arena, char *text, size_t length, size_t cou
 
 char *arena_copy(struct arena *arena, const char *text)
 {
+    assert(text);
     size_t bytes = strlen(text) + 1;
     return memcpy(arena_alloc(arena, bytes, 1), text, bytes);
 }
 
 char *arena_vprint(struct arena *arena, const char *format, va_list args)
 {
+    assert(arena && format);
     // Most texts are short: these are written once.
     char line[256];
     va_list again;
@@ -175,6 +181,7 @@ static struct arena_block *keep_larger(struct arena_block *a, struct arena_block
 // were it put on top, every reset to an empty block would leave one more.
 void arena_reset(struct arena *arena, struct arena_mark mark)
 {
+    assert(mark.used_bytes <= arena->used_bytes && "a mark is of what is still there");
     struct arena_block *spare = NULL;
     while (arena->last != mark.block) {
         struct arena_block *block = arena->last;

@@ -82,6 +82,7 @@ static bool is_in_quantity(const char *text, const char *blank)
 
 size_t console_fitting(const char *text, size_t bytes, size_t columns)
 {
+    assert(text && columns > 0);
     const char *end = text + bytes, *at = text;
     size_t taken = 0, more = 0, blank = 0, comma = 0, mark = 0, last = 0;
     assert(bytes > 0 && columns > 0);
@@ -190,6 +191,7 @@ static void put_line(FILE *stream, const char *line, size_t bytes, size_t width)
 
 void console_print(FILE *stream, const char *text)
 {
+    assert(stream && text);
     int width = console_width(stream);
     while (*text) {
         size_t bytes = strcspn(text, "\n");

@@ -65,6 +65,7 @@ static char *read_all(struct arena *arena, FILE *stream, size_t limit_bytes, siz
 
 bool file_fail_read(const char *path, int error, struct err *err)
 {
+    assert(error != 0 && "an errno says what failed");
     bool is_path_wrong = error == ENOENT || error == ENOTDIR || error == EISDIR ||
                          error == EACCES || error == EPERM || error == ENAMETOOLONG ||
                          error == ELOOP;
@@ -75,6 +76,7 @@ bool file_fail_read(const char *path, int error, struct err *err)
 char *file_read(struct arena *arena, const char *path, size_t limit_bytes, size_t *bytes,
                 struct err *err)
 {
+    assert(path && limit_bytes > 0);
     FILE *stream = fopen(path, "rb");
     if (!stream) {
         file_fail_read(path, errno, err);
@@ -161,6 +163,7 @@ static int descriptor_of(const char *path)
 
 bool file_open(struct file_writer *writer, const char *path, struct err *err)
 {
+    assert(path && writer);
     char resolved[PATH_MAX], tail[32];
     *writer = (struct file_writer){.path = path};
     int open_fd = descriptor_of(path);
@@ -181,6 +184,7 @@ bool file_open(struct file_writer *writer, const char *path, struct err *err)
 
 void file_put(struct file_writer *writer, const char *text, size_t bytes)
 {
+    assert(text || bytes == 0);
     if (writer->error) return;
     errno = 0;
     if (fwrite(text, 1, bytes, writer->stream) != bytes) writer->error = errno ? errno : EIO;
@@ -225,6 +229,7 @@ static bool finish(struct file_writer *writer)
 
 bool file_commit(struct file_writer *writer, struct err *err)
 {
+    assert(writer->path && "a writer is committed once");
     assert(writer->stream);
     if (!writer->error && !finish(writer)) writer->error = errno;
     if (writer->error) {

@@ -2,6 +2,7 @@
 #include "core/sort.h"
 #include "core/units.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <dlfcn.h>
 #include <limits.h>
@@ -90,6 +91,7 @@ static const char *find_folder(struct arena *arena, const char *folder)
 
 const char *file_find_built(struct arena *arena, const char *name)
 {
+    assert(name && *name);
     const char *path = find_shared(arena, arena_print(arena, "build/%s", name), name);
     return file_exists(path) ? path : NULL;
 }
@@ -101,6 +103,7 @@ static bool is_data(const char *name)
 
 const char **file_list_data(struct arena *arena, const char *folder, int *count)
 {
+    assert(folder && count);
     const char **names;
     (void)file_list(arena, find_folder(arena, folder), is_data, &names, count);
     for (int i = 0; i < *count; i++)
@@ -177,6 +180,7 @@ static void fail_unknown(struct arena *arena, const char *folder, const char *na
 const char *file_find_data(struct arena *arena, const char *folder, const char *name,
                            const char *what, struct err *err)
 {
+    assert(folder && name && what);
     if (strchr(name, '/') || has_suffix(name)) return name;
     const char *path = arena_print(arena, "%s/%s%s", find_folder(arena, folder), name, SUFFIX);
     if (file_exists(path)) return path;

@@ -69,6 +69,7 @@ bool json_parse(struct arena *arena, const char *path, const char *text, size_t 
 bool json_parse_from(struct arena *arena, const char *path, int line, const char *text,
                      size_t text_bytes, struct json_document *document, struct err *err)
 {
+    assert(path && line >= 1);
     *document = (struct json_document){
         .path = arena_copy(arena, path), .text_bytes = text_bytes, .line = line};
     if (text_bytes > JSON_BYTES_MAX) {
@@ -166,6 +167,7 @@ static bool fail_from(const struct json *value, size_t offset, const char *why, 
 
 bool json_fail(const struct json *value, struct err *err, const char *format, ...)
 {
+    assert(value->document && "an error has a place");
     if (err->kind) return false;
     assert(value->value && "an error about a value that was never found");
     char why[sizeof err->text];
@@ -241,6 +243,7 @@ int json_member_count(const struct json *object, struct err *err)
 
 struct json json_item(const struct json *value, int index)
 {
+    assert(index >= 0);
     struct json item = {.document = value->document, .parent = value, .ordinal = index};
     if (!value->value) return item;
     assert(json_is_array(value) || json_is_object(value));
@@ -262,6 +265,7 @@ struct json json_find(const struct json *object, const char *key)
 
 struct json json_get(const struct json *object, const char *key, struct err *err)
 {
+    assert(object && key);
     struct json missing = {.document = object->document, .parent = object};
     if (!json_expect_object(object, err)) return missing;
     struct json found = json_find(object, key);
@@ -271,6 +275,7 @@ struct json json_get(const struct json *object, const char *key, struct err *err
 
 bool json_has(const struct json *object, const char *key)
 {
+    assert(object && key);
     struct json found = json_find(object, key);
     return found.value && !cJSON_IsNull(found.value);
 }

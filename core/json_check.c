@@ -2,6 +2,7 @@
 #include "core/json_place.h"
 #include "core/units.h"
 
+#include <assert.h>
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -269,6 +270,7 @@ static void check_object(const struct json *object, const struct json_shape *sha
 
 void json_check(const struct json *object, const struct json_shape *shape, struct err *err)
 {
+    assert(shape && shape->fields);
     if (err->kind || !object->value) return;
     struct json_faults faults = {0};
     check_object(object, shape, &faults);

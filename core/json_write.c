@@ -168,6 +168,7 @@ static void put_tree(struct json_writer *writer, const char *key, const cJSON *t
 
 void json_put_f64s(struct json_writer *writer, const char *key, const double *values, int count)
 {
+    assert(count >= 0 && (values || count == 0));
     json_open_flat(writer, key, '[');
     for (int i = 0; i < count; i++)
         json_put_f64(writer, NULL, values[i]);
@@ -176,6 +177,7 @@ void json_put_f64s(struct json_writer *writer, const char *key, const double *va
 
 void json_put_i64s(struct json_writer *writer, const char *key, const int64_t *values, int count)
 {
+    assert(count >= 0 && (values || count == 0));
     json_open_flat(writer, key, '[');
     for (int i = 0; i < count; i++)
         json_put_i64(writer, NULL, values[i]);
@@ -184,6 +186,7 @@ void json_put_i64s(struct json_writer *writer, const char *key, const int64_t *v
 
 void json_put_ints(struct json_writer *writer, const char *key, const int *values, int count)
 {
+    assert(count >= 0 && (values || count == 0));
     json_open_flat(writer, key, '[');
     for (int i = 0; i < count; i++)
         json_put_i64(writer, NULL, values[i]);
@@ -193,6 +196,7 @@ void json_put_ints(struct json_writer *writer, const char *key, const int *value
 void json_put_texts(struct json_writer *writer, const char *key, const char *const *texts,
                     int count)
 {
+    assert(count >= 0 && (texts || count == 0));
     json_open_flat(writer, key, '[');
     for (int i = 0; i < count; i++)
         json_put_text(writer, NULL, texts[i]);
@@ -232,6 +236,7 @@ static void put_field(struct json_writer *writer, const struct json_field *field
 const struct json_field *json_put_fields(struct json_writer *writer,
                                          const struct json_field *fields, const void *record)
 {
+    assert(fields && record);
     const struct json_field *field = fields;
     for (; field->key && field->type != JSON_TYPE_ANY; field++)
         put_field(writer, field, (const char *)record + field->offset);

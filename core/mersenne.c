@@ -1,5 +1,6 @@
 #include "core/mersenne.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum { WORDS = 624, MIDDLE = 397 };
@@ -26,6 +27,7 @@ static void twist(struct mersenne *state)
 
 uint32_t mersenne_bits(struct mersenne *state)
 {
+    assert(state->at >= 0 && state->at <= 624 && "mersenne_start comes first");
     if (state->at == WORDS) twist(state);
     uint32_t bits = state->words[state->at++];
     bits ^= bits >> 11;
@@ -78,6 +80,7 @@ static void digest_block(uint32_t state[8], const unsigned char *bytes)
 
 uint32_t sha256_head(const char *text)
 {
+    assert(text);
     uint32_t state[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                          0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
     size_t length = strlen(text), at = 0;

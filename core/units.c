@@ -191,6 +191,7 @@ static bool parse_number(const char *text, double *value)
 
 bool units_parse_f64(const char *text, const char *what, double *value, struct err *err)
 {
+    assert(text && what);
     double parsed = 0;
     if (!parse_number(text, &parsed)) {
         return err_set(err, ERR_USAGE,
@@ -203,6 +204,7 @@ bool units_parse_f64(const char *text, const char *what, double *value, struct e
 bool units_parse_i64(const char *text, const char *what, int64_t low, int64_t high, int64_t *value,
                      struct err *err)
 {
+    assert(text && what && low <= high);
     double parsed = 0;
     if (!units_parse_f64(text, what, &parsed, err)) return false;
     if (parsed != floor(parsed)) {
@@ -262,6 +264,7 @@ const char *units_number(char text[UNITS_NUMBER_BYTES], double value)
 
 int units_edit_distance(const char *a, const char *b)
 {
+    assert(a && b);
     enum { LONGEST = 127 };
     size_t a_length = strnlen(a, LONGEST), b_length = strnlen(b, LONGEST);
     int row[LONGEST + 1];
@@ -304,6 +307,7 @@ static bool is_beyond(const char *a, const char *b, int most)
 
 void units_guess_offer(struct units_guess *guess, const char *name)
 {
+    assert(guess->text && name);
     int most = (int)strnlen(guess->text, 30) / 3;
     if (most < 1) most = 1;
     if (is_beyond(guess->text, name, most)) return;

@@ -1,5 +1,6 @@
 #include "core/zip.h"
 
+#include <assert.h>
 #include <string.h>
 
 bool zip_is(const char *bytes, size_t count)
@@ -108,6 +109,7 @@ static bool ends_so(const char *name, uint64_t name_bytes, const char *end)
 
 bool zip_find_in(const struct zip *zip, const char *folder, const char *end, struct zip *member)
 {
+    assert(folder && end && member);
     uint64_t at, count;
     struct entry entry;
     if (!find_directory(zip, &at, &count)) return false;
@@ -124,5 +126,6 @@ bool zip_find_in(const struct zip *zip, const char *folder, const char *end, str
 
 bool zip_find(const struct zip *zip, const char *end, struct zip *member)
 {
+    assert(zip->bytes && end && member);
     return zip_find_in(zip, "", end, member);
 }

@@ -33,6 +33,7 @@ static double harmonic(const struct zipf *zipf, double rank)
 struct zipf zipf_make(int64_t count, double exponent)
 {
     assert(count >= 1 && exponent >= 0);
+    assert(count >= 1 && exponent >= 0);
     struct zipf zipf = {.count = count, .exponent = exponent};
     for (int k = 1; k <= ZIPF_HEAD; k++)
         zipf.head[k] = zipf.head[k - 1] + 1 / power(k, exponent);
@@ -87,11 +88,13 @@ static double sum_over(const struct zipf *zipf, double (*of)(double p, double x)
 
 double zipf_unique(const struct zipf *zipf, double requests)
 {
+    assert(requests >= 0);
     return requests > 0 ? sum_over(zipf, missed_of_requests, requests) : 0;
 }
 
 double zipf_lru_share(const struct zipf *zipf, double places)
 {
+    assert(places >= 0);
     if (places <= 0) return 0;
     if (places >= (double)zipf->count) return 1;
     double low = 0, high = places;
