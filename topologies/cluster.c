@@ -7,6 +7,7 @@
 
 struct cluster *cluster_copy_nodes(struct arena *arena, const struct cluster *cluster)
 {
+    assert(cluster->node_group_count >= 1);
     struct cluster *copy = ARENA_NEW(arena, struct cluster, 1);
     *copy = *cluster;
     copy->nodes = ARENA_COPY(arena, struct node_group, cluster->nodes, cluster->node_group_count);
@@ -73,6 +74,7 @@ bool cluster_take_gpus(struct cluster *cluster, int64_t gpus, struct err *err)
 
 int cluster_rented_count(const struct cluster *cluster)
 {
+    assert(cluster->idle_gpus >= 0);
     return cluster->rank_count + cluster->idle_gpus;
 }
 
@@ -159,6 +161,7 @@ bool cluster_is_uniform(const struct cluster *cluster)
 // matter.
 bool device_is_slower(const struct device *a, const struct device *b, enum precision precision)
 {
+    assert((unsigned)precision < PRECISION_COUNT);
     const struct device_efficiency *of_a = &a->efficiency, *of_b = &b->efficiency;
     const double pairs[][2] = {
         {a->peak_flop_per_s[precision], b->peak_flop_per_s[precision]},
@@ -179,6 +182,7 @@ bool device_is_slower(const struct device *a, const struct device *b, enum preci
 
 const struct device *cluster_slowest_device(const struct cluster *cluster, enum precision precision)
 {
+    assert((unsigned)precision < PRECISION_COUNT && cluster->node_group_count >= 1);
     const struct device *slowest = cluster->nodes[0].device;
     for (int i = 1; i < cluster->node_group_count; i++) {
         const struct device *device = cluster->nodes[i].device;
@@ -197,6 +201,7 @@ bool cluster_has_one_device(const struct cluster *cluster)
 
 int cluster_device_kind(const struct cluster *cluster, int node_group)
 {
+    assert(node_group >= 0 && node_group < cluster->node_group_count);
     const struct device *device = cluster->nodes[node_group].device;
     int kind = 0;
     while (cluster->nodes[kind].device != device &&

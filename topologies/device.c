@@ -93,6 +93,7 @@ const struct json_field *device_efficiency_fields(void)
 
 struct device *device_copy(struct arena *arena, const struct device *device)
 {
+    assert(device && device->name);
     struct device *copy = ARENA_NEW(arena, struct device, 1);
     *copy = *device;
     return copy;
@@ -100,6 +101,7 @@ struct device *device_copy(struct arena *arena, const struct device *device)
 
 const char *precision_name(enum precision precision)
 {
+    assert((unsigned)precision < PRECISION_COUNT);
     assert(precision < PRECISION_COUNT);
     return PRECISION_NAMES[precision];
 }
@@ -125,18 +127,21 @@ double device_training_peak(const struct device *device)
 
 double device_distance(double a, double b)
 {
+    assert(a >= 0 && b >= 0);
     assert(a > 0 && b > 0);
     return a > b ? a / b : b / a;
 }
 
 double precision_bytes(enum precision precision)
 {
+    assert((unsigned)precision < PRECISION_COUNT);
     assert(precision < PRECISION_COUNT);
     return PRECISION_BYTES[precision];
 }
 
 const struct provenance *device_provenance(const struct device *device, const char *key)
 {
+    assert(device && key);
     const struct provenance_list list = {device->provenance, device->provenance_count};
     return provenance_find(&list, key);
 }

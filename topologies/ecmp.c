@@ -21,6 +21,7 @@ struct counts {
 
 static double factorial(int n)
 {
+    assert(n >= 0 && n <= FLOWS_EXACT);
     double product = 1;
     for (int i = 2; i <= n; i++)
         product *= i;
@@ -40,6 +41,7 @@ static void multiply(double *product, const double *factor, int flows)
 // P(so many flows in all), multiplied out; of all counts together where `most` bounds none.
 static double sum_exact(const struct counts *counts, int flows, double links)
 {
+    assert(flows <= FLOWS_EXACT && links >= 1);
     double all[FLOWS_EXACT + 1] = {1}, power[FLOWS_EXACT + 1] = {0};
     for (int i = 0; i <= flows && i <= counts->most; i++)
         power[i] = counts->ratio[i];
@@ -85,6 +87,7 @@ static double none_above(const struct counts *counts, double flows, double links
 
 static double busiest_of(double flows, double links, double switches)
 {
+    assert(links > 1 && "one link has all the flows");
     struct counts counts = {.most = -1};
     double mean = flows / links, expected = 0, ratio = real_exp(-mean);
     double exactly = real_power(1 - 1 / links, flows);  // this many on one link

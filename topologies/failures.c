@@ -27,12 +27,14 @@ static const double SECONDS_PER_HOUR = 3600;
 
 const char *failure_cause_name(enum failure_cause cause)
 {
+    assert((unsigned)cause < FAILURE_CAUSE_COUNT);
     assert(cause >= 0 && cause < FAILURE_CAUSE_COUNT);
     return CAUSES[cause].name;
 }
 
 bool failure_takes_node(enum failure_cause cause)
 {
+    assert((unsigned)cause < FAILURE_CAUSE_COUNT);
     return CAUSES[cause].takes_node;
 }
 
@@ -163,6 +165,7 @@ static double item_count(const struct cluster *cluster, enum failure_cause cause
 
 double cluster_failures_per_s(const struct cluster *cluster, enum failure_cause cause)
 {
+    assert((unsigned)cause < FAILURE_CAUSE_COUNT);
     const struct failures *failures = &cluster->failures;
     double per_h = 0;
     if (failures->gpu_mtbf_h > 0) {

@@ -158,6 +158,7 @@ bool found_is(struct arena *arena, const char *path, bool *is_found, enum found_
 bool found_add(struct arena *arena, const struct found_facts *said, const char *source,
                struct found_facts *found, struct err *err)
 {
+    assert(said && source && found);
     for (enum found_fact i = 0; i < FACT_COUNT; i++) {
         if (!found_has(said, i)) continue;
         if (!found_has(found, i)) {

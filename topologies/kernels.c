@@ -137,6 +137,7 @@ static int slot_of(const struct kernel_table *table, const struct kernel *kernel
 
 const struct kernel *kernels_find(const struct kernel_table *table, const struct kernel *wanted)
 {
+    assert(table && (table->slot_count & (table->slot_count - 1)) == 0);
     int row = table->slots[slot_of(table, wanted)];
     return row ? &table->rows[row - 1] : NULL;
 }
@@ -302,6 +303,7 @@ static void drop_choices(struct arena *arena, struct kernel_table *table)
 struct kernel_table *kernels_select(struct arena *arena, const struct kernel_table *table,
                                     const bool *used)
 {
+    assert(used && table->row_count >= 0);
     struct kernel_table *selected = ARENA_NEW(arena, struct kernel_table, 1);
     *selected = *table;
     selected->rows = ARENA_NEW(arena, struct kernel, table->row_count);

@@ -1,5 +1,7 @@
 #include "topologies/network.h"
 
+#include <assert.h>
+
 static const struct json_field TIER_FIELDS[] = {
     {JSON_INT(struct network_tier, nodes, 1, 1000000)},
     {JSON_F64(struct network_tier, oversubscription_ratio, 0.01, 1000)},
@@ -98,6 +100,7 @@ static void write_tiers(struct json_writer *writer, const struct network *networ
 // What is not said is not written, but for what every network has.
 void network_write(struct json_writer *writer, const struct network *network)
 {
+    assert(network->kind && network->oversubscription_ratio >= 1);
     json_open(writer, "network", '{');
     json_put_text(writer, "kind", network->kind);
     json_put_f64(writer, "latency_s", network->latency_s);

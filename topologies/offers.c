@@ -189,6 +189,7 @@ static int next_hosts(int hosts, int most)
 
 struct offer_cluster *offers_clusters(struct arena *arena, const struct offers *offers, int *count)
 {
+    assert(offers->count >= 0 && count);
     int room = 0;
     for (int i = 0; i < offers->count; i++) {
         room += offers->items[i].cluster->nodes[0].gpus * (OFFERS_HOSTS_EACH + 32);

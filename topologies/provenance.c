@@ -9,6 +9,7 @@ static const char *const PROVENANCE_NAMES[PROVENANCE_KIND_COUNT] = {
 
 const char *provenance_kind_name(enum provenance_kind kind)
 {
+    assert((unsigned)kind < PROVENANCE_KIND_COUNT);
     assert((int)kind < PROVENANCE_KIND_COUNT);
     return PROVENANCE_NAMES[kind];
 }
@@ -44,6 +45,7 @@ static bool covers(const char *key, const char *constant)
 
 const struct provenance *provenance_find(const struct provenance_list *list, const char *key)
 {
+    assert(list && key);
     const struct provenance *nearest = NULL;
     for (int i = 0; i < list->count; i++) {
         const struct provenance *entry = &list->entries[i];
@@ -224,6 +226,7 @@ struct provenance_list provenance_read_some(struct arena *arena, const struct js
 
 void provenance_put(struct json_writer *writer, const struct provenance *entry)
 {
+    assert(entry->key && entry->source);
     json_put_text(writer, "key", entry->key);
     json_put_text(writer, "kind", provenance_kind_name(entry->kind));
     json_put_text(writer, "source", entry->source);

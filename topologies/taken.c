@@ -1,11 +1,13 @@
 #include "topologies/taken.h"
 #include "core/units.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 void taken_add(struct taken_list *list, const char *key, const char *value, const char *source)
 {
+    assert(list->arena && key && value && source && "what is taken has a source");
     struct taken_fact *grown = ARENA_NEW(list->arena, struct taken_fact, list->count + 1);
     if (list->count > 0) memcpy(grown, list->items, (size_t)list->count * sizeof *grown);
     grown[list->count++] = (struct taken_fact){key, value, source};
@@ -55,6 +57,7 @@ const char *taken_text(const struct taken_list *list)
 void provenance_assume(struct arena *arena, struct provenance_list *list, const char *key,
                        const char *source)
 {
+    assert(key && source);
     struct provenance *grown = ARENA_NEW(arena, struct provenance, list->count + 1);
     if (list->count > 0) memcpy(grown, list->entries, (size_t)list->count * sizeof *grown);
     grown[list->count++] =

@@ -1,6 +1,7 @@
 #include "topologies/tiers.h"
 #include "topologies/ecmp.h"
 
+#include <assert.h>
 #include <math.h>
 
 // A group's ranks in a block, a node, or all.
@@ -22,6 +23,7 @@ struct crossing {
 // Those of the first `span` ranks that are in the group: axes are in mixed radix.
 static double ranks_within(const int *sizes, const int *strides, int count, double span)
 {
+    assert(span >= 1 && count >= 0);
     double ranks = 1;
     for (int i = 0; i < count; i++)
         ranks *= fmin(sizes[i], fmax(1, floor(span / strides[i])));
@@ -31,6 +33,7 @@ static double ranks_within(const int *sizes, const int *strides, int count, doub
 // `share` of what the block's NICs send, in `flows_ratio` flows for each flow of a connection.
 static double load_of(const struct crossing *at, double share, double flows_ratio)
 {
+    assert(share >= 0 && share <= 1 + 1e-9 && at->ratio > 0);
     double load = at->ratio * share * at->way_factor;
     if (at->tier->uplinks == 0) return load;
     double rails = at->by_rail ? at->nics : 1;
@@ -44,6 +47,7 @@ static double load_of(const struct crossing *at, double share, double flows_rati
 static void add_tier(struct network_load *load, struct crossing *at, const struct spread *ranks,
                      double blocks, double blocks_of_group)
 {
+    assert(ranks->node >= 1 && ranks->block >= ranks->node && ranks->all > ranks->block);
     double nodes = ranks->block / ranks->node;
     double outside = ranks->all - ranks->block, peers = outside / ranks->node;
     bool joins_all = !at->tier->dragonfly;

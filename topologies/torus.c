@@ -13,6 +13,7 @@ double torus_link_bytes_per_s(const struct intra_fabric *intra)
 static void add_line(struct torus_group *group, const struct intra_fabric *intra, int size,
                      int extent, int gap)
 {
+    assert(extent > 1 && gap >= 1 && size % (extent * gap) == 0);
     // Two GPUs have one cable between them, which closes nothing.
     bool is_ring = !intra->torus_open && extent * gap == size && size > 2;
     // On a line all that crosses the middle, of the `gap` groups that lie there; on a ring the mean
@@ -35,6 +36,7 @@ static int least(int a, int b)
 static bool add_axis(struct torus_group *group, const struct intra_fabric *intra, int size,
                      int stride)
 {
+    assert(size >= 1 && stride >= 1);
     int span = 1;
     for (int i = 0; i < intra->torus_count && size > 1; i++) {
         int dimension = intra->torus[i], next = span * dimension;
