@@ -17,7 +17,7 @@ static void rows_are_gathered_where_they_belong(void **state)
     assert_ptr_equal(said.to_of, bench.to);
     exchange_check_numbers(bench.to, WANTED, 14);
     // 14 numbers go round, of which each passes two of three parts on to the next: 112 * 2 / 3.
-    exchange_check_sent(&bench, 0, 74);
+    exchange_check_sent(&bench, 112, 0, 74);
     assert_int_equal(exchange_staging(engine, 0), 14 * 8);
     said.fault = "no wire";
     assert_false(exchange_run(engine, 0));
@@ -59,7 +59,7 @@ static void sums_are_packed_by_who_keeps_them(void **state)
     exchange_check_counts(said.counts_of, 6, 6, 2);
     exchange_check_numbers(said.handed, PACKED, 14);
     exchange_check_numbers(bench.to, KEPT, 7);
-    exchange_check_sent(&bench, 0, 74);  // 14 numbers before it
+    exchange_check_sent(&bench, 112, 0, 74);  // 14 numbers before it
     assert_int_equal(exchange_staging(engine, 0), 14 * 8);
     engine = exchange_open(*state, &bench, 7, 2);
     bench.instr.collective = COLLECTIVE_REDUCE_SCATTER;
@@ -88,7 +88,7 @@ static void rows_become_columns(void **state)
     exchange_check_counts(said.received_of, 6, 6, 3);
     exchange_check_numbers(said.handed, LEFT, 14);
     exchange_check_numbers(bench.to, WANTED, 15);
-    exchange_check_sent(&bench, 48, 16);
+    exchange_check_sent(&bench, 120, 48, 16);
     assert_int_equal(exchange_staging(engine, 0), 15 * 8);
     // And back: 15 numbers before, 14 behind.
     engine = exchange_open(*state, &bench, 5, 7);
@@ -101,7 +101,7 @@ static void rows_become_columns(void **state)
     exchange_check_counts(said.counts_of, 6, 6, 3);
     exchange_check_counts(said.received_of, 6, 6, 2);
     exchange_check_numbers(bench.to, BACK, 14);
-    exchange_check_sent(&bench, 48, 24);
+    exchange_check_sent(&bench, 120, 48, 24);
 }
 
 // Two rows of six each, and one of either neighbour around them.
@@ -120,7 +120,7 @@ static void strips_come_from_both_neighbours(void **state)
     exchange_check_counts(said.received_of, 2, 0, 2);
     exchange_check_numbers(said.handed, LEFT, 4);
     exchange_check_numbers(bench.to, WANTED, 8);
-    exchange_check_sent(&bench, 16, 16);
+    exchange_check_sent(&bench, 32, 16, 16);
     // What was made of the neighbours' places goes back and is added there.
     engine = exchange_open(*state, &bench, 6, 2);
     static const double BACK[] = {0, 1, 30, 31};
@@ -146,7 +146,7 @@ static void sums_of_all_are_made_in_place_or_beside(void **state)
     assert_true(said.called == 'r' && said.combined == COMBINE_SUM && said.count_of == 12 &&
                 said.to_of == bench.to);
     assert_true(said.copies == 1 && said.copied_bytes == 96 && bench.to[11] == 23);
-    exchange_check_sent(&bench, 0, 128);  // 96 bytes, of which two parts of three pass twice
+    exchange_check_sent(&bench, 96, 0, 128);  // 96 bytes, of which two parts of three pass twice
     assert_int_equal(exchange_staging(engine, 0), 0);
     engine = exchange_open(*state, &bench, 3, 4);
     bench.instr.collective = COLLECTIVE_ALL_REDUCE;
@@ -166,7 +166,7 @@ static void a_slice_is_cut_out(void **state)
     assert_true(exchange_run(engine, 0));
     assert_int_equal(said.called, 0);
     exchange_check_numbers(bench.to, WANTED, 7);
-    exchange_check_sent(&bench, 0, 0);
+    exchange_check_sent(&bench, 0, 0, 0);
     assert_int_equal(exchange_staging(engine, 0), 0);
 }
 

@@ -20,6 +20,8 @@ struct exchange_bench {
     struct script_parameter parameters[2];
     struct script_unit units[2];
     struct parameter known[2];
+    struct step_graph graph;
+    struct prepared prepared[1];
     double from[EXCHANGE_ROOM], to[EXCHANGE_ROOM], staged[2][EXCHANGE_ROOM];
 };
 
@@ -32,7 +34,8 @@ struct exchange_said {
     void *to_of;
     double handed[EXCHANGE_ROOM];  // of what it left, all to all or to be scattered
     const char *fault;             // what the transport answers
-    int copies, copied_bytes, widened_count;
+    enum copy_kind copied;
+    int copies, copied_bytes, widened_count, filled_bytes;
     int sent_to, received_from, channels[2];
     int64_t sent_count, received_count;
 };
@@ -42,7 +45,7 @@ extern struct exchange_said said;
 // numbers at `from`. The output begins at `to`. Everything is a double.
 struct engine *exchange_open(struct arena *arena, struct exchange_bench *bench, int rows,
                              int columns);
-// Bytes of the step that rank 1 has sent to the others.
-void exchange_check_sent(struct exchange_bench *bench, double to_0, double to_2);
+// Ends the step: bytes of its task, and what rank 1 has sent to the others.
+void exchange_check_sent(struct exchange_bench *bench, double measured, double to_0, double to_2);
 void exchange_check_counts(const int64_t *counts, int64_t a, int64_t b, int64_t c);
 void exchange_check_numbers(const double *is, const double *wanted, int count);
