@@ -205,6 +205,113 @@ static void one_stack_is_taken_for_several_clusters(void **state)
     assert_non_null(strstr(found.why, " measured runs on these devices"));
 }
 
+// Runs that are given here: `rows` of them, in place of those that are shipped.
+static struct default_stack_question ask_of(struct arena *arena, const char *cluster,
+                                            struct bands *bands, struct band *rows, int count)
+{
+    struct default_stack_question question = ask(arena, cluster, PRECISION_BF16);
+    *bands = (struct bands){.rows = rows, .count = count};
+    question.bands = bands;
+    return question;
+}
+
+// With as many runs on the device more on any decide, with as many of these the name does.
+static void ties_go_to_more_runs_in_all_and_then_to_the_name(void **state)
+{
+    struct bands bands;
+    struct band rows[] = {{.device = "a100-sxm4-80g", .stack = "*", .row_count = 10},
+                          {.device = "a100-sxm4-80g", .stack = "nanotron", .row_count = 2},
+                          {.device = "a100-sxm4-80g", .stack = "nanotron", .row_count = 3},
+                          {.device = "a100-sxm4-80g", .stack = "fsdp2", .row_count = 5},
+                          {.device = "*", .stack = "fsdp2", .row_count = 14},
+                          {.device = "*", .stack = "nanotron", .row_count = 14}};
+    struct default_stack_question question = ask_of(*state, "dgx-a100-80g", &bands, rows, 6);
+    struct default_stack found = find(*state, &question);
+    assert_string_equal(found.stack->name, "fsdp2");
+    assert_string_equal(found.why, "5 measured runs on a100-sxm4-80g");
+    rows[5].row_count = 15;
+    assert_string_equal(find(*state, &question).stack->name, "nanotron");
+    rows[2].row_count = 2;
+    assert_string_equal(find(*state, &question).stack->name, "fsdp2");
+}
+
+// From A800 it is once the distance to A100 of 80 GB, 2039 / 1555 = 1.31 times to that of 40 GB and
+// 989 / 312 * 4800 / 2039 = 7.5 times to H200; from L40S 362 / 312 * 1555 / 864 = 2.09 times to the
+// 40 GB one, 2.74 to the other and 989 / 362 * 4800 / 864 = 15.2 to H200.
+static void the_nearest_device_has_the_nearest_rates(void **state)
+{
+    struct bands bands;
+    struct band rows[] = {{.device = "a100-sxm4-40g", .stack = "*", .row_count = 1},
+                          {.device = "a100-sxm4-40g", .stack = "nanotron", .row_count = 1},
+                          {.device = "a100-sxm4-80g", .stack = "*", .row_count = 1},
+                          {.device = "a100-sxm4-80g", .stack = "fsdp2", .row_count = 1},
+                          {.device = "h200-sxm5-141g", .stack = "*", .row_count = 50},
+                          {.device = "h200-sxm5-141g", .stack = "eager", .row_count = 50},
+                          {.device = "ascend-910b-64g", .stack = "*", .row_count = 70},
+                          {.device = "*", .stack = "xla", .row_count = 70}};
+    struct default_stack_question question = ask_of(*state, "hgx-a800", &bands, rows, 8);
+    struct default_stack found = find(*state, &question);
+    assert_string_equal(found.stack->name, "fsdp2");
+    assert_string_equal(found.why, "no measured run on a800-sxm4-80g, 1 on the nearest device, "
+                                   "a100-sxm4-80g");
+    question = ask_of(*state, "l40s-pcie8-x4", &bands, rows, 8);
+    assert_string_equal(find(*state, &question).stack->name, "nanotron");
+    // Of two clusters nobody measured neither is named.
+    struct err err = {0};
+    const struct cluster *both[] = {cluster_load(*state, "hgx-a800", &err),
+                                    cluster_load(*state, "l40s-pcie8-x4", &err)};
+    question.clusters = both;
+    question.cluster_count = 2;
+    assert_string_equal(find(*state, &question).why,
+                        "no measured run on any of these devices, 1 on the nearest device, "
+                        "a100-sxm4-80g");
+    // Without a run on any device of its kind runs elsewhere decide.
+    question = ask_of(*state, "hgx-a800", &bands, rows + 6, 2);
+    found = find(*state, &question);
+    assert_string_equal(found.stack->name, "xla");
+    assert_string_equal(found.why, "no measured run on a800-sxm4-80g");
+}
+
+// What a stack with most runs lacks of a pin is said, and the first by runs and name that has it.
+static void what_is_pinned_is_asked_of_the_stack(void **state)
+{
+    static const struct {
+        const char *stack;
+        enum choice choice;
+        int64_t value;
+        const char *lacks, *other;  // NULL: nothing
+    } CASES[] = {
+        {"nanotron", CHOICE_CP, 2, "cannot split over cp", "automodel"},
+        {"nanotron", CHOICE_CP, 1, NULL, NULL},
+        {"nanotron", CHOICE_ZERO, 2, "has no zero stage 2", "automodel"},
+        {"nanotron", CHOICE_VPP, 2, "has no schedule interleaved", "automodel"},
+        {"nanotron", CHOICE_VPP, 1, NULL, NULL},
+        {"nanotron", CHOICE_SCHEDULE, SCHEDULE_1F1B, NULL, NULL},
+        {"fsdp", CHOICE_SCHEDULE, SCHEDULE_1F1B, "cannot split over pp", "automodel"},
+        {"nanotron", CHOICE_SCHEDULE, SCHEDULE_GPIPE, "has no schedule gpipe", "fsdp2"},
+        {"nanotron", CHOICE_ATTENTION, ATTENTION_UNFUSED, "has no unfused attention", "colossalai"},
+        {"nanotron", CHOICE_TP, 4, NULL, NULL},
+        {"fsdp", CHOICE_TP, 4, "cannot split over tp", "automodel"},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct bands bands;
+        struct band rows[] = {{.device = "a100-sxm4-80g", .stack = "*", .row_count = 4},
+                              {.device = "a100-sxm4-80g", .stack = CASES[i].stack, .row_count = 4}};
+        struct default_stack_question question = ask_of(*state, "dgx-a100-80g", &bands, rows, 2);
+        pins_set(&PINS, CASES[i].choice, CASES[i].value, CASES[i].value);
+        if (!CASES[i].lacks) {
+            assert_string_equal(find(*state, &question).stack->name, CASES[i].stack);
+            continue;
+        }
+        assert_string_equal(
+            refusal(*state, &question),
+            arena_print(*state,
+                        "stack %s, taken because --stack is not given (4 measured runs on "
+                        "a100-sxm4-80g), %s; --stack %s can",
+                        CASES[i].stack, CASES[i].lacks, CASES[i].other));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -218,6 +325,9 @@ int main(void)
         cmocka_unit_test(a_model_without_kernels_is_not_sent_to_our_stack),
         cmocka_unit_test(what_no_stack_can_run_is_left_to_the_search),
         cmocka_unit_test(one_stack_is_taken_for_several_clusters),
+        cmocka_unit_test(ties_go_to_more_runs_in_all_and_then_to_the_name),
+        cmocka_unit_test(the_nearest_device_has_the_nearest_rates),
+        cmocka_unit_test(what_is_pinned_is_asked_of_the_stack),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
