@@ -3,11 +3,8 @@
 #include <math.h>
 
 // What is done once a step, of one bucket of two units, 7 and 4 numbers, on rank 1 of three: the
-// ranges that are reduced, taken the norm of, updated and gathered. Gradients begin at 3, weights
-// at 20, moments at 60.
+// ranges that are reduced, taken the norm of, updated and gathered.
 
-static struct script_bucket bucket;
-static int units[] = {0, 1};
 static struct real_array squared[4];
 static int squared_count, update_count;
 static struct update_call updates[4];
@@ -43,57 +40,16 @@ static const char *host_sum(struct group *group, double *values, int count)
 static struct engine *update_bench(struct arena *arena, struct exchange_bench *bench,
                                    enum task_kind kind)
 {
-    struct engine *engine = exchange_open(arena, bench, 1, 1);
-    struct state *state = &engine->state;
-    bench->task.kind = kind;
-    bench->task.unit = 0;
-    bench->task.bucket = 0;
-    bench->task.bucket_count = 1;
-    bench->task.axes = 1;
-    bucket = (struct script_bucket){
-        .units = units, .unit_count = 2, .elements = 11, .reduce_axes = 1, .room = -1};
-    bench->rank.script.buckets = &bucket;
-    bench->rank.script.bucket_count = 1;
-    bench->rank.script.parameter_count = bench->rank.script.unit_count = 2;
-    static const int64_t ELEMENTS[] = {7, 4};
-    for (int u = 0; u < 2; u++) {
-        bench->units[u] = (struct script_unit){.first_parameter = u,
-                                               .parameter_count = 1,
-                                               .elements = ELEMENTS[u],
-                                               .same_as = -1,
-                                               .bucket_first = 7 * u};
-        bench->parameters[u] = (struct script_parameter){
-            .unit = u, .index = u, .elements = ELEMENTS[u], .same_as = -1};
-    }
-    state->weights = state->gradients = (char *)bench->from;
-    state->first_moments = (char *)bench->from;
-    state->weight_at = ARENA_NEW(arena, int64_t, 2);
-    state->gradient_at = ARENA_NEW(arena, int64_t, 2);
-    state->moment_at = ARENA_NEW(arena, int64_t, 2);
-    state->trust = ARENA_NEW(arena, double, 2);
-    for (int u = 0; u < 2; u++) {
-        state->gradient_at[u] = 3 + 7 * u;
-        state->weight_at[u] = 20 + 7 * u;
-        state->moment_at[u] = 60 + 7 * u;
-    }
-    for (int i = 0; i < EXCHANGE_ROOM; i++)
-        bench->from[i] = i;
+    struct engine *engine = exchange_open_bucket(arena, bench, kind);
     options = &bench->rank.options;
     options->weight_decay = 0.1;
     bench->rank.backend.sum_squares = sum_squares;
     bench->rank.backend.update = update;
     bench->rank.transport.host_sum = host_sum;
-    bench->rank.backend.is_asynchronous = false;
     bench->known[1].decayed = true;
     squared_count = update_count = 0;
     others_sum = 0;
     return engine;
-}
-
-static void set_storage(struct exchange_bench *bench, struct storage storage)
-{
-    bucket.storage = storage;
-    bench->units[0].storage = bench->units[1].storage = storage;
 }
 
 static void a_bucket_is_summed_as_one(void **state)
@@ -115,7 +71,7 @@ static void a_bucket_is_scattered_to_its_shard(void **state)
 {
     struct exchange_bench bench;
     struct engine *engine = update_bench(*state, &bench, TASK_GRADIENT_REDUCE);
-    set_storage(&bench, (struct storage){.optimizer_axes = 1});
+    exchange_set_storage(&bench, (struct storage){.optimizer_axes = 1});
     assert_true(update_run(engine, 0));
     assert_true(said.called == 's' && said.from_of == bench.from + 3);
     exchange_check_counts(said.counts_of, 4, 4, 3);
@@ -126,7 +82,7 @@ static void a_bucket_is_scattered_to_its_shard(void **state)
     assert_int_equal(update_staging(engine, 0), 88);
     // What is scattered already is left alone.
     engine = update_bench(*state, &bench, TASK_GRADIENT_REDUCE);
-    set_storage(&bench, (struct storage){.gradient_axes = 1, .optimizer_axes = 1});
+    exchange_set_storage(&bench, (struct storage){.gradient_axes = 1, .optimizer_axes = 1});
     assert_true(update_run(engine, 0));
     assert_int_equal(said.called, 0);
     assert_int_equal(update_staging(engine, 0), 0);
@@ -189,7 +145,7 @@ static void a_shard_is_what_is_updated(void **state)
 {
     struct exchange_bench bench;
     struct engine *engine = update_bench(*state, &bench, TASK_UPDATE);
-    set_storage(&bench, (struct storage){.optimizer_axes = 1});
+    exchange_set_storage(&bench, (struct storage){.optimizer_axes = 1});
     bench.rank.program.workload.optimizer = OPTIMIZER_ADAMW;
     engine->gradient_scale = 0.25;
     engine->learning_rate = 0.5;
@@ -273,16 +229,16 @@ static void weights_are_gathered_in_one_go_or_by_units(void **state)
 {
     struct exchange_bench bench;
     struct engine *engine = update_bench(*state, &bench, TASK_PARAMETER_GATHER);
-    set_storage(&bench, (struct storage){.optimizer_axes = 1});
-    assert_true(script_bucket_is_flat(&bucket));
+    exchange_set_storage(&bench, (struct storage){.optimizer_axes = 1});
+    assert_true(script_bucket_is_flat(&bench.bucket));
     assert_true(update_run(engine, 0));
     assert_true(said.called == 'g' && said.element_of == ELEMENT_COMPUTE);
     exchange_check_counts(said.counts_of, 4, 4, 3);
     assert_true(said.from_of == bench.from + 24 && said.to_of == bench.from + 20);
     exchange_check_sent(&bench, 88, 0, 58);
     engine = update_bench(*state, &bench, TASK_PARAMETER_GATHER);
-    set_storage(&bench, (struct storage){.optimizer_axes = 1, .gradient_axes = 1});
-    assert_false(script_bucket_is_flat(&bucket));
+    exchange_set_storage(&bench, (struct storage){.optimizer_axes = 1, .gradient_axes = 1});
+    assert_false(script_bucket_is_flat(&bench.bucket));
     bench.task.unit = 1;
     assert_true(update_run(engine, 0));
     exchange_check_counts(said.counts_of, 2, 2, 0);

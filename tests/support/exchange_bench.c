@@ -240,6 +240,61 @@ struct engine *exchange_open(struct arena *arena, struct exchange_bench *bench, 
     return engine;
 }
 
+static void fill_bucket(struct exchange_bench *bench, enum task_kind kind)
+{
+    static const int64_t ELEMENTS[] = {7, 4};
+    bench->task.kind = kind;
+    bench->task.unit = bench->task.bucket = 0;
+    bench->task.bucket_count = 1;
+    bench->task.axes = 1;
+    bench->bucket = (struct script_bucket){.units = bench->bucket_units,
+                                           .unit_count = 2,
+                                           .elements = 11,
+                                           .reduce_axes = 1,
+                                           .room = -1};
+    for (int u = 0; u < 2; u++) {
+        bench->bucket_units[u] = u;
+        bench->units[u] = (struct script_unit){.first_parameter = u,
+                                               .parameter_count = 1,
+                                               .elements = ELEMENTS[u],
+                                               .same_as = -1,
+                                               .bucket_first = 7 * u};
+        bench->parameters[u] = (struct script_parameter){
+            .unit = u, .index = u, .elements = ELEMENTS[u], .same_as = -1};
+    }
+}
+
+struct engine *exchange_open_bucket(struct arena *arena, struct exchange_bench *bench,
+                                    enum task_kind kind)
+{
+    struct engine *engine = exchange_open(arena, bench, 1, 1);
+    struct state *state = &engine->state;
+    struct script *script = &bench->rank.script;
+    fill_bucket(bench, kind);
+    script->buckets = &bench->bucket;
+    script->bucket_count = 1;
+    script->parameter_count = script->unit_count = 2;
+    state->weights = state->gradients = state->first_moments = (char *)bench->from;
+    state->weight_at = ARENA_NEW(arena, int64_t, 2);
+    state->gradient_at = ARENA_NEW(arena, int64_t, 2);
+    state->moment_at = ARENA_NEW(arena, int64_t, 2);
+    state->trust = ARENA_NEW(arena, double, 2);
+    for (int u = 0; u < 2; u++) {
+        state->gradient_at[u] = 3 + 7 * u;
+        state->weight_at[u] = 20 + 7 * u;
+        state->moment_at[u] = 60 + 7 * u;
+    }
+    for (int i = 0; i < EXCHANGE_ROOM; i++)
+        bench->from[i] = i;
+    return engine;
+}
+
+void exchange_set_storage(struct exchange_bench *bench, struct storage storage)
+{
+    bench->bucket.storage = storage;
+    bench->units[0].storage = bench->units[1].storage = storage;
+}
+
 void exchange_check_sent(struct exchange_bench *bench, double measured, double to_0, double to_2)
 {
     struct run_result result = {0};

@@ -20,6 +20,8 @@ struct exchange_bench {
     struct script_parameter parameters[2];
     struct script_unit units[2];
     struct parameter known[2];
+    struct script_bucket bucket;
+    int bucket_units[2];
     struct step_graph graph;
     struct prepared prepared[1];
     double from[EXCHANGE_ROOM], to[EXCHANGE_ROOM], staged[2][EXCHANGE_ROOM];
@@ -45,6 +47,11 @@ extern struct exchange_said said;
 // numbers at `from`. The output begins at `to`. Everything is a double.
 struct engine *exchange_open(struct arena *arena, struct exchange_bench *bench, int rows,
                              int columns);
+// A task of this kind on one bucket of two units of a parameter each, 7 and 4 numbers: gradients
+// from 3 on of the numbers at `from`, weights from 20, moments from 60, where each is its index.
+struct engine *exchange_open_bucket(struct arena *arena, struct exchange_bench *bench,
+                                    enum task_kind kind);
+void exchange_set_storage(struct exchange_bench *bench, struct storage storage);
 // Ends the step: bytes of its task, and what rank 1 has sent to the others.
 void exchange_check_sent(struct exchange_bench *bench, double measured, double to_0, double to_2);
 void exchange_check_counts(const int64_t *counts, int64_t a, int64_t b, int64_t c);
