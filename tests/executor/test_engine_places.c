@@ -168,6 +168,10 @@ static void who_watches_is_told_what_begins(void **state)
         if (t == SEED) assert_string_equal(heartbeat.task_name, "B3.1 5 seed");
         if (t == NORM) assert_string_equal(heartbeat.task_name, "norm");
     }
+    tasks[COMPUTE].kind = TASK_SEED;  // the first task has a name as well
+    tasks[COMPUTE].slot_kind = TASK_FORWARD;
+    engine_beat(engine, COMPUTE);
+    assert_string_equal(heartbeat.task_name, "F0.0 0 seed");
     assert_true(engine_ok(engine, SEED, NULL) && bench.err.kind == ERR_NONE);
     assert_false(engine_ok(engine, SEED, "it burns"));
     assert_string_equal(bench.err.text, "rank 0, step 7, at B3.1 5 seed: it burns");

@@ -43,6 +43,11 @@ static void one_that_lasts_is_named_once(void **state)
     found = play(of, 301, 400, EVEN, &when);
     assert_int_equal(found.rank, 2);
     assert_true(found.is_over && when == 301 && found.since_step == 101);
+    // One that becomes the fastest of all is not slow any more either.
+    static const int64_t FAST[] = {100, 104, 90, 96};
+    assert_int_equal(play(of, 401, 500, SLOW, &when).rank, 2);
+    found = play(of, 501, 600, FAST, &when);
+    assert_true(found.rank == 2 && found.is_over && when == 501);
     arena_free(&arena);
 }
 

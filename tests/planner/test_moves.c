@@ -121,11 +121,59 @@ static void drives_are_for_clusters_that_have_them_everywhere(void **state)
     }
 }
 
+// Of our own stack what no back end runs is left out: LAMB takes norms where the device has them.
+// Where there are no layers none are moved, and what is forbidden is not among the moves.
+static void what_cannot_run_or_is_forbidden_is_not_moved(void **state)
+{
+    struct err err = {0};
+    struct node_group nodes[1] = {{.host = {.nvme_bytes = 1, .nvme_bytes_per_s = 1}}};
+    struct cluster cluster = {.nodes = nodes, .node_group_count = 1};
+    struct search_request request = {
+        .cluster = &cluster, .stack = stack_load(*state, "meshwright", &err), .pins = pins_none()};
+    struct space_move moves[SPACE_MOVE_MAX];
+    assert_string_equal(err.text, "");
+    request.pins.search_offload = true;
+    request.workload.optimizer = OPTIMIZER_ADAMW;
+    assert_int_equal(space_moves(&request, 0, 4, moves), 9);
+    for (int i = 0; i < 9; i++) {
+        assert_int_equal(moves[i].offload.activations, i / 3);
+        assert_int_equal(moves[i].offload.optimizer, i % 3);
+        assert_int_equal(moves[i].layers_low, i / 3 ? 1 : 0);
+        assert_int_equal(moves[i].layers_high, i / 3 ? 4 : 0);
+    }
+    request.workload.optimizer = OPTIMIZER_LAMB;
+    assert_int_equal(space_moves(&request, 0, 4, moves), 3);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(moves[i].offload.optimizer, TIER_DEVICE);
+    request.workload.optimizer = OPTIMIZER_ADAMW;
+    assert_int_equal(space_moves(&request, 0, 0, moves), 3);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(moves[i].offload.activations, TIER_DEVICE);
+    // Parameters go with their states.
+    request.pins.search_parameters = TIER_HOST;
+    assert_int_equal(space_moves(&request, 0, 4, moves), 6);
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(moves[i].offload.parameters, TIER_HOST);
+        assert_int_equal(moves[i].offload.optimizer, TIER_HOST + i % 2);
+    }
+    request.pins.search_parameters = TIER_DEVICE;
+    request.pins.search_gradients = true;
+    assert_int_equal(space_moves(&request, 0, 4, moves), 6);
+    assert_true(moves[0].offload.gradients);
+    // More layers than can be counted are all of them.
+    assert_int_equal(space_moves(&request, 0, OFFLOAD_LAYERS_MAX + 7, moves), 6);
+    assert_int_equal(moves[2].layers_high, OFFLOAD_LAYERS_MAX + 1);
+    assert_int_equal(space_moved(&moves[2], 3).layers[1], 3);
+    assert_int_equal(space_moved(&moves[2], OFFLOAD_LAYERS_MAX + 1).layers[1], -1);
+    assert_int_equal(space_moved(&moves[2], 0).layers[1], 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_left_out_is_never_better),
         cmocka_unit_test(drives_are_for_clusters_that_have_them_everywhere),
+        cmocka_unit_test(what_cannot_run_or_is_forbidden_is_not_moved),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
