@@ -1,0 +1,194 @@
+#include "planner/composing.h"
+
+#include "planner/space.h"
+#include "tests/support/test.h"
+
+#include <math.h>
+
+// Bounds of the composer against sums over all stages, one by one, and by what is known of them:
+// of gpt2-xl on pipelines of a node of eight.
+
+struct asked {
+    struct arena scratch;
+    struct search_request request;
+    struct composer *composer;
+    struct parallel parallel;
+};
+
+static struct asked *ask(struct arena *arena, const char *stack, int pp, int vpp)
+{
+    struct asked *of = ARENA_NEW(arena, struct asked, 1);
+    struct err err = {0};
+    of->request = (struct search_request){.pins = pins_none()};
+    of->request.model = model_load(arena, "gpt2-xl", NULL, NULL, &err);
+    of->request.cluster = cluster_load(arena, "dgx-a100-80g", &err);
+    of->request.stack = stack_load(arena, stack, &err);
+    of->request.fabrics = fabrics_load(arena, &err);
+    assert_string_equal(err.text, "");
+    of->request.workload = (struct workload){.seq_len = 2048,
+                                             .global_batch = 128,
+                                             .precision = PRECISION_BF16,
+                                             .optimizer = OPTIMIZER_ADAMW};
+    of->parallel = (struct parallel){.vpp = vpp,
+                                     .micro_batch = 2,
+                                     .overlap = of->request.stack->overlap_default,
+                                     .passes = of->request.stack->passes,
+                                     .schedule = vpp > 1 ? SCHEDULE_INTERLEAVED : SCHEDULE_1F1B,
+                                     .recompute_layers = -1};
+    for (int axis = 0; axis < AXIS_COUNT; axis++)
+        of->parallel.degree[axis] = 1;
+    of->parallel.degree[AXIS_PP] = pp;
+    of->parallel.degree[AXIS_DP] = 8 / pp;
+    parallel_default_order(&of->parallel);
+    struct memo *memo = memo_new(arena, &of->scratch, &of->request);
+    of->composer = composer_new(arena, &of->scratch, memo);
+    composer_group(of->composer, &of->parallel);
+    return of;
+}
+
+static double sum_of(const struct chunk_price *class)
+{
+    double sum_s = 0;
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        for (int part = 0; part < PART_COUNT; part++)
+            sum_s += class->phase_s[phase][part];
+    return sum_s;
+}
+
+static double micro_batches(const struct asked *of)
+{
+    return (double)parallel_micro_batch_count(&of->parallel, 128);
+}
+
+// A stage works all micro-batches through its chunks, behind what the stages before it take for the
+// first one's first chunk.
+static void the_busiest_stage_bounds_a_step(void **state)
+{
+    static const struct {
+        int pp, vpp;
+    } CASES[] = {{1, 1}, {2, 1}, {4, 1}, {8, 1}, {4, 2}, {8, 3}};
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct asked *of = ask(*state, "megatron-core", CASES[i].pp, CASES[i].vpp);
+        struct step_price price = composing_steady(of->composer, &of->parallel);
+        double most_s = 0, before_s = 0;
+        assert_true(composing_waits(of->composer, &of->parallel));
+        for (int stage = 0; stage < CASES[i].pp; stage++) {
+            double work_s = 0;
+            for (int chunk = 0; chunk < CASES[i].vpp; chunk++)
+                work_s += sum_of(&price.classes[price.class_of[stage * CASES[i].vpp + chunk]]);
+            most_s = fmax(most_s, before_s + work_s * micro_batches(of));
+            before_s += sum_of(&price.classes[price.class_of[stage * CASES[i].vpp]]);
+        }
+        double wanted_s = most_s + price.overhead_s;
+        double is_s = composer_busiest(of->composer, &of->parallel);
+        assert_true(wanted_s > 0 && fabs(is_s / wanted_s - 1) < 2e-9);
+        assert_true(is_s <= composer_cost(of->composer, &of->parallel).step_s);
+        arena_free(&of->scratch);
+    }
+}
+
+// What stages wait for is in no bound where W stands apart.
+static void stages_of_parted_gradients_do_not_wait(void **state)
+{
+    struct asked *of = ask(*state, "meshwright", 4, 1);
+    of->parallel.schedule = SCHEDULE_ZB_H1;
+    assert_false(composing_waits(of->composer, &of->parallel));
+    struct step_price price = composing_steady(of->composer, &of->parallel);
+    double most_s = 0;
+    for (int stage = 0; stage < 4; stage++)
+        most_s = fmax(most_s, sum_of(&price.classes[price.class_of[stage]]));
+    double wanted_s = most_s * micro_batches(of) + price.overhead_s;
+    assert_true(fabs(composer_busiest(of->composer, &of->parallel) / wanted_s - 1) < 2e-9);
+    arena_free(&of->scratch);
+}
+
+static struct candidate priced(struct asked *of)
+{
+    struct candidate kept = {.parallel = of->parallel};
+    kept.cost = composer_cost(of->composer, &of->parallel);
+    return kept;
+}
+
+// Of one stage with one way to recompute what is short is taken from layers in parts: with room for
+// half of what they spare, half of them are recomputed.
+static void room_is_made_in_proportion(void **state)
+{
+    struct asked *of = ask(*state, "megatron-core", 1, 1);
+    struct candidate kept = priced(of);
+    const int full = recompute_value(RECOMPUTE_FULL, 0);
+    const int values[] = {recompute_value(RECOMPUTE_NONE, 0), full};
+    struct composer_ways ways = {.recomputes = values, .count = 2};
+    int stage;
+    struct parallel all = of->parallel;
+    all.recompute = RECOMPUTE_FULL;
+    int64_t most = composer_memory(of->composer, &of->parallel, &stage).reserved_bytes;
+    int64_t least = composer_memory(of->composer, &all, &stage).reserved_bytes;
+    double most_s = composer_busiest(of->composer, &all);
+    double least_s = composer_pressed(of->composer, &kept, &ways, 2 * most);
+    assert_true(
+        fabs(least_s / (composer_busiest(of->composer, &of->parallel) + kept.cost.update_s) - 1) <
+        1e-6);
+    // With room for all recomputed the working memory of one is not counted: the bound is below.
+    double all_s = composer_pressed(of->composer, &kept, &ways, least);
+    assert_true(all_s > least_s && all_s <= most_s + kept.cost.update_s);
+    assert_true(isinf(composer_pressed(of->composer, &kept, &ways, least / 4)));
+    // From the first byte that is short on the seconds rise by the same for each.
+    int64_t step = (most - least) / 16;
+    double before_s = 0, slope = 0;
+    int rising = 0;
+    for (int64_t limit = most; limit >= least; limit -= step) {
+        double now_s = composer_pressed(of->composer, &kept, &ways, limit);
+        if (before_s > least_s * (1 + 1e-9)) {
+            double rise = now_s - before_s;
+            if (rising++ > 0) assert_true(fabs(rise / slope - 1) < 1e-3);
+            slope = rise;
+        }
+        before_s = now_s;
+    }
+    assert_true(rising > 4);
+    arena_free(&of->scratch);
+}
+
+// The cheapest bytes are freed first, whatever layer, chunk or way they are of: each further byte
+// costs as much or more.
+static void cheap_room_is_made_first(void **state)
+{
+    for (int vpp = 1; vpp <= 3; vpp++) {
+        for (int moves = 0; moves < 2; moves++) {
+            struct asked *of = ask(*state, "megatron-core", 4, vpp);
+            struct candidate kept = priced(of);
+            struct space_values values =
+                space_recomputes(&of->request, memo_graph(of->composer->memo, ATTENTION_FLASH, 1));
+            struct composer_ways ways = {
+                .recomputes = values.values, .count = values.count, .moves = moves};
+            int stage;
+            int64_t most = composer_memory(of->composer, &of->parallel, &stage).reserved_bytes;
+            int64_t floor = composer_floor_bytes(of->composer, &of->parallel);
+            int64_t step = (most - floor) / 40;
+            double before_s = 0, rise_before_s = 0;
+            int rising = 0;
+            for (int64_t limit = most; limit > floor; limit -= step) {
+                double now_s = composer_pressed(of->composer, &kept, &ways, limit);
+                if (isinf(now_s)) break;
+                double rise_s = before_s > 0 ? now_s - before_s : 0;
+                assert_true(rise_s > rise_before_s * (1 - 1e-6) - 1e-9 * now_s);
+                rising += rise_s > 1e-9 * now_s;
+                before_s = now_s;
+                rise_before_s = rise_s;
+            }
+            assert_true(rising > 5);
+            arena_free(&of->scratch);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_busiest_stage_bounds_a_step),
+        cmocka_unit_test(stages_of_parted_gradients_do_not_wait),
+        cmocka_unit_test(room_is_made_in_proportion),
+        cmocka_unit_test(cheap_room_is_made_first),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}
