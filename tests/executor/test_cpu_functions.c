@@ -1,4 +1,5 @@
 #include "executor/backend.h"
+#include "executor/random.h"
 #include "tests/support/test.h"
 
 #include <math.h>
@@ -189,12 +190,47 @@ static void rows_of_a_softmax_have_their_own_largest(void **state)
         assert_true(y[i] == 0.5);
 }
 
+// Elements far into the whole, where counters have more than 32 bits, and rows of nine, which begin
+// anywhere in the four words of a counter: each is kept as its index says.
+static void elements_are_dropped_by_their_index_however_large(void **state)
+{
+    (void)state;
+    enum { COLUMNS = 9, ROWS = 5 };
+    static const int64_t FIRST[] = {0, 1, (int64_t)1 << 31, (int64_t)1 << 33,
+                                    ((int64_t)1 << 35) + 1};
+    for (size_t f = 0; f < sizeof FIRST / sizeof *FIRST; f++) {
+        double x[ROWS * COLUMNS], y[ROWS * COLUMNS];
+        unsigned char mask[ROWS * COLUMNS];
+        struct op op = {.kind = OP_DROPOUT, .name = "dropout", .dropout_ratio = 0.25};
+        struct kernel_call call = {.op = &op, .input_count = 1, .output_count = 2, .key = 12345};
+        call.inputs[0] = (struct kernel_array){.data = x,
+                                               .rank = 2,
+                                               .dims = {DIM_BATCH, DIM_HIDDEN},
+                                               .sizes = {ROWS, COLUMNS},
+                                               .first = {FIRST[f], 0},
+                                               .whole = {ROWS, COLUMNS}};
+        call.outputs[0] = call.outputs[1] = call.inputs[0];
+        call.outputs[0].data = y;
+        call.outputs[1].data = mask;
+        call.outputs[1].element = ELEMENT_BYTE;
+        for (int i = 0; i < ROWS * COLUMNS; i++)
+            x[i] = 3 + i;
+        run(&call);
+        for (int i = 0; i < ROWS * COLUMNS; i++) {
+            int is_kept = random_keeps(12345, (uint64_t)(FIRST[f] * COLUMNS + i), 0.25);
+            assert_int_equal(mask[i], is_kept);
+            assert_true(fabs(y[i] - is_kept * (3 + i) / 0.75) < 1e-14 * (3 + i));
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(functions_and_their_slopes_are_those_of_the_c_library),
         cmocka_unit_test(gates_multiply_as_many_or_whole_rows),
         cmocka_unit_test(rows_of_a_softmax_have_their_own_largest),
+        cmocka_unit_test(elements_are_dropped_by_their_index_however_large),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
