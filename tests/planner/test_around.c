@@ -11,14 +11,14 @@
 
 enum { LAYERS = 12, SLOW_RANK = 1 };
 
-static struct around_request request_of(struct arena *arena, int pp, double ratio)
+static struct around_request request_of(struct arena *arena, int pp, int vpp, double ratio)
 {
     struct err err = {0};
     struct search_request search = pair_search(arena);
     struct search_result result = {0};
     pins_set(&search.pins, CHOICE_PP, pp, pp);
     pins_set(&search.pins, CHOICE_TP, 1, 1);
-    pins_set(&search.pins, CHOICE_VPP, 1, 1);
+    pins_set(&search.pins, CHOICE_VPP, vpp, vpp);
     assert_true(search_plans(arena, &search, &result, &err) && result.best_count > 0);
     return (struct around_request){search, result.best[0].parallel, SLOW_RANK, ratio};
 }
@@ -43,23 +43,29 @@ static double played_s(const struct around_request *request, struct parallel par
                                                 .fabrics = search->fabrics,
                                                 .workload = search->workload,
                                                 .parallel = parallel};
-    assert_true(evaluate(&arena, &scratch, &question, &evaluation, &err));
-    assert_true(inject(&arena, &scratch, &question, &evaluation, &injection, false, &result, &err));
+    // Not every split makes two chunks of each stage.
+    bool is_legal = evaluate(&arena, &scratch, &question, &evaluation, &err);
+    assert_true(is_legal || (layers && parallel.vpp > 1));
+    if (!is_legal) result.step_s = INFINITY;
+    if (is_legal)
+        assert_true(
+            inject(&arena, &scratch, &question, &evaluation, &injection, false, &result, &err));
     arena_free(&arena);
     arena_free(&scratch);
     return result.step_s;
 }
 
-// No split of the plan's own layers, with the rank slow, is faster than the answer.
+// No split of the plan's own layers, with the rank slow, is faster than the answer: of one chunk or
+// of two in each stage.
 static void no_split_of_layers_is_faster(void **state)
 {
-    static const double RATIOS[] = {1.3, 1.8, 4};
+    static const double RATIOS[] = {1.3, 1.8, 4, 3};
     (void)state;
     for (size_t i = 0; i < sizeof RATIOS / sizeof *RATIOS; i++) {
         struct arena arena = {0};
         struct err err = {0};
         struct around_answer answer;
-        const struct around_request request = request_of(&arena, 2, RATIOS[i]);
+        const struct around_request request = request_of(&arena, 2, 1 + (int)i % 2, RATIOS[i]);
         assert_true(around_search(&arena, &request, &answer, &err));
         assert_true(answer.is_found);
         assert_true(answer.stay_s == played_s(&request, request.was, NULL));
@@ -84,7 +90,7 @@ static void no_split_of_the_batch_is_faster(void **state)
         struct arena arena = {0};
         struct err err = {0};
         struct around_answer answer;
-        struct around_request request = request_of(&arena, 1, RATIOS[i]);
+        struct around_request request = request_of(&arena, 1, 1, RATIOS[i]);
         request.was.micro_batch = 1;
         request.was.zero = 1;
         assert_true(around_search(&arena, &request, &answer, &err));
@@ -117,7 +123,7 @@ static void a_rank_is_left_out_where_that_is_faster(void **state)
         struct arena arena = {0};
         struct err err = {0};
         struct around_answer answer;
-        const struct around_request request = request_of(&arena, 1, CASES[i].ratio);
+        const struct around_request request = request_of(&arena, 1, 1, CASES[i].ratio);
         assert_true(around_search(&arena, &request, &answer, &err));
         if (answer.is_found && answer.step_s < answer.stay_s)
             assert_int_equal(answer.keeps, CASES[i].keeps);
