@@ -102,6 +102,32 @@ static void stages_of_parted_gradients_do_not_wait(void **state)
     arena_free(&of->scratch);
 }
 
+// States on the host are updated behind all else, and a step is no shorter than the longest update
+// of a stage.
+static void the_longest_update_of_hosts_comes_behind(void **state)
+{
+    for (int pp = 1; pp <= 4; pp *= 2) {
+        struct asked *of = ask(*state, "megatron-core", pp, pp > 2 ? 2 : 1);
+        double without_s = composer_busiest(of->composer, &of->parallel);
+        of->parallel.offload.optimizer = TIER_HOST;
+        const struct division *division;
+        const struct step_price price = composing_steady(of->composer, &of->parallel),
+                                *once = composing_once(of->composer, &of->parallel,
+                                                       of->composer->division, &division);
+        assert_ptr_equal(division, of->composer->division);
+        double most_s = 0;
+        for (int stage = 0; stage < pp; stage++) {
+            double own_s = 0;
+            for (int chunk = 0; chunk < of->parallel.vpp; chunk++)
+                own_s += once->classes[price.class_of[stage * of->parallel.vpp + chunk]].update_s;
+            most_s = fmax(most_s, own_s);
+        }
+        double is_s = composer_busiest(of->composer, &of->parallel) - without_s;
+        assert_true(most_s > 0 && fabs(is_s / most_s - 1) < 1e-6);
+        arena_free(&of->scratch);
+    }
+}
+
 static struct candidate priced(struct asked *of)
 {
     struct candidate kept = {.parallel = of->parallel};
@@ -187,6 +213,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_busiest_stage_bounds_a_step),
         cmocka_unit_test(stages_of_parted_gradients_do_not_wait),
+        cmocka_unit_test(the_longest_update_of_hosts_comes_behind),
         cmocka_unit_test(room_is_made_in_proportion),
         cmocka_unit_test(cheap_room_is_made_first),
     };

@@ -151,6 +151,29 @@ static void shards_as_before_may_be_forbidden(void **state)
     }
 }
 
+// Without tp there is nothing that sp could split; with it each plan is there with and without.
+static void sequences_are_split_where_tensors_are(void **state)
+{
+    struct err err = {0};
+    struct search_request request = request_of(*state, "gpt2", "dgx-a100-80g", 64);
+    struct space_list *list = ARENA_NEW(*state, struct space_list, 1);
+    pins_set(&request.pins, CHOICE_RECOMPUTE, RECOMPUTE_NONE, RECOMPUTE_NONE);
+    for (int tp = 1; tp <= 4; tp *= 2) {
+        pins_clear(&request.pins, CHOICE_SP);
+        pins_set(&request.pins, CHOICE_TP, tp, tp);
+        assert_true(space_list(*state, &request, list, &err));
+        check_values(list, CHOICE_SP, (const int64_t[]){0, 1}, tp > 1 ? 2 : 1);
+        double all = list->plan_count;
+        pins_set(&request.pins, CHOICE_SP, 0, 0);
+        assert_true(space_list(*state, &request, list, &err));
+        assert_true(all > 0 && list->plan_count == (tp > 1 ? all / 2 : all));
+        pins_set(&request.pins, CHOICE_SP, 1, 1);
+        bool has_any = space_list(*state, &request, list, &err);
+        if (tp > 1) assert_true(has_any && list->plan_count == all / 2);
+        err = (struct err){0};
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -158,6 +181,7 @@ int main(void)
         cmocka_unit_test(experts_leave_tp_the_innermost_ranks),
         cmocka_unit_test(what_is_pinned_has_one_value),
         cmocka_unit_test(plans_are_counted),
+        cmocka_unit_test(sequences_are_split_where_tensors_are),
         cmocka_unit_test(a_space_of_many_meshes_names_its_cuts),
         cmocka_unit_test(shards_as_before_may_be_forbidden),
     };
