@@ -6,6 +6,7 @@
 #include "cost_models/convolution.h"
 #include "cost_models/linear_loss.h"
 #include "cost_models/own_kernels.h"
+#include "cost_models/scan.h"
 #include "cost_models/walked.h"
 
 #include <math.h>
@@ -78,6 +79,7 @@ double memory_kernel_bytes(const struct stack *stack, enum precision precision,
     bytes = fmax(bytes, linear_loss_bytes(precision, block));
     bytes = fmax(bytes, walked_bytes(stack, block));
     bytes = fmax(bytes, chunked_bytes(stack, precision, block));
+    bytes = fmax(bytes, selective_scan_bytes(stack, block));
     return fmax(bytes, choosing_bytes(stack, block));
 }
 

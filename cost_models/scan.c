@@ -1,7 +1,9 @@
 #include "cost_models/scan.h"
 #include "cost_models/chunked.h"
+#include "cost_models/parameters.h"
 #include "cost_models/walked.h"
 #include "models/op_delta.h"
+#include "plan/selective.h"
 
 #include <math.h>
 
@@ -34,21 +36,66 @@ static struct scan_shape shape_of(const struct block_program *program, const str
                                .chunk = chunk};
 }
 
+static struct selective_scan selective_of(const struct scan_shape *shape)
+{
+    return (struct selective_scan){shape->batch, shape->seq, shape->heads * shape->head_dim,
+                                   shape->state};
+}
+
+// How often each exponential is made, and flops, bytes and launches.
+struct by_state {
+    double exponentials, flop, bytes;
+    int kernels;
+};
+static struct by_state by_state_of(const struct compute_context *context, const struct instr *instr,
+                                   const struct scan_shape *shape)
+{
+    struct by_state of = {1, instr->flop, (double)instr->read_bytes + (double)instr->write_bytes,
+                          1};
+    if (!stack_is_own_gpu(context->stack)) return of;
+    bool is_backward = instr->kind == OP_SCAN_BACKWARD;
+    const struct selective_scan scan = selective_of(shape);
+    int bytes = (int)parameter_weight_bytes(context->precision);
+    of.exponentials = is_backward ? SELECTIVE_BACKWARD_EXPONENTIALS : SELECTIVE_EXPONENTIALS;
+    of.flop += op_scan_numbers(shape) * (is_backward ? SELECTIVE_BACKWARD_AGAIN : SELECTIVE_AGAIN);
+    of.bytes += selective_bytes(&scan, is_backward, bytes);
+    of.kernels = is_backward ? SELECTIVE_BACKWARD_KERNELS : SELECTIVE_KERNELS;
+    return of;
+}
+
 // One kernel, whose states stay on the chip: what is read and written once, or the exponentials of
 // the decays, backward again, or what else is computed in single precision, where the device says
-// at what rate it does.
+// at what rate it does. Of our own back end several (plan/selective.h).
 static struct compute_cost by_state_price(const struct compute_context *context,
                                           const struct instr *instr, const struct scan_shape *shape)
 {
     const struct device *device = context->device;
-    double memory_s = stream_s(context, (double)instr->read_bytes + (double)instr->write_bytes);
+    struct by_state of = by_state_of(context, instr, shape);
+    double memory_s = stream_s(context, of.bytes);
     double peak = device->peak_flop_per_s[PRECISION_FP32];
-    double compute_s = peak > 0 ? instr->flop / peak : 0;
-    if (device->exponential_per_s > 0)
-        compute_s = fmax(compute_s, op_scan_numbers(shape) / device->exponential_per_s);
-    return (struct compute_cost){.s = fmax(memory_s, compute_s) + device->launch_latency_s,
+    double compute_s = peak > 0 ? of.flop / peak : 0, rate = device->exponential_per_s;
+    if (rate > 0) compute_s = fmax(compute_s, of.exponentials * op_scan_numbers(shape) / rate);
+    return (struct compute_cost){.s = fmax(memory_s, compute_s) +
+                                      of.kernels * device->launch_latency_s,
                                  .bound = compute_s > memory_s ? BOUND_COMPUTE : BOUND_MEMORY,
-                                 .kernel_count = 1};
+                                 .kernel_count = of.kernels,
+                                 .beside_count = of.kernels - 1};
+}
+
+double selective_scan_bytes(const struct stack *stack, const struct block_program *block)
+{
+    double bytes = 0;
+    for (int i = 0; i < block->instr_count && stack_is_own_gpu(stack); i++) {
+        const struct instr *instr = &block->instrs[i];
+        bool is_backward = instr->kind == OP_SCAN_BACKWARD;
+        if (instr->collective != COLLECTIVE_NONE || (instr->kind != OP_SCAN && !is_backward))
+            continue;
+        if (!op_scan_is_by_state(block->block, &block->block->ops[instr->op])) continue;
+        const struct scan_shape shape = shape_of(block, instr);
+        const struct selective_scan scan = selective_of(&shape);
+        bytes = fmax(bytes, sizeof(float) * (double)selective_room(&scan, is_backward));
+    }
+    return bytes;
 }
 
 // The batched GEMMs of its chunks one after another, as the kernels of the paper's authors run

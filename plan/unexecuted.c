@@ -1,6 +1,5 @@
 #include "plan/unexecuted.h"
 #include "models/op_image.h"
-#include "models/op_scan.h"
 #include "plan/passes.h"
 
 #include <string.h>
@@ -90,12 +89,11 @@ bool unexecuted_check(const struct workload *workload, const struct parallel *pa
 // Of a plug-in's operators those that CPUs alone have kernels for.
 static bool is_of_cpus(const struct block *block, const struct op *op)
 {
-    bool is_by_state = op->kind == OP_SCAN && op_scan_is_by_state(block, op);
     bool is_of_pairs =
         op->kind == OP_GATHER && block->tensors[op->inputs[1]].role == TENSOR_ACTIVATION;
     bool is_pooled = op->rate > 0 || op->kind == OP_SINKHORN ||
                      op->function == FUNCTION_ROPE_BACK || op->function == FUNCTION_ROUTE_ROOT;
-    return is_by_state || is_of_pairs || is_pooled || imported_is_of_cpus(&op->work);
+    return is_of_pairs || is_pooled || imported_is_of_cpus(&op->work);
 }
 
 bool unexecuted_check_graph(const struct graph *graph, const char *device, struct err *err)

@@ -32,6 +32,8 @@ my %model = (
                num_experts_per_tok => 1, n_shared_experts => 1, moe_intermediate_size => 16,
                n_group => 1, topk_group => 1,
                index_n_heads => 2, index_head_dim => 16, index_topk => 3 },
+    mamba => { model_type => 'mamba', vocab_size => 128, hidden_size => 64, state_size => 16,
+               intermediate_size => 128 },
     mamba2 => { model_type => 'mamba2', vocab_size => 128, hidden_size => 64, num_heads => 4,
                 head_dim => 32, state_size => 16, n_groups => 1 },
     qwen3_next => { model_type => 'qwen3_next', vocab_size => 128, hidden_size => 64,
@@ -83,13 +85,14 @@ sub account_of {
 
 # The gradient of a bias that is summed beside its weight's is added by a kernel of its own in all
 # micro-batches but the first, which no account has.
-my %more = (mamba2 => 1, qwen3_next => 1);
+my %more = (mamba => 1, mamba2 => 1, qwen3_next => 1);
 
 # Attention in fp32 has its scores in memory; that of mpt has slopes.
 for my $case (['llama', 'bf16', '--recompute none'], ['llama', 'fp32', '--recompute none'],
               ['mpt', 'bf16', '--recompute none'], ['mpt', 'fp32', '--recompute none'],
               ['llama', 'fp8', '--recompute none'],
               ['deepseek_v32', 'bf16', '--recompute none'],
+              ['mamba', 'bf16', '--recompute none'],
               ['mamba2', 'bf16', '--recompute none'], ['qwen3_next', 'bf16', '--recompute none'],
               ['gpt2',  'fp8', '--recompute none']) {
     my %counts;

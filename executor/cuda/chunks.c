@@ -156,6 +156,7 @@ static const char *pass_states(const struct chunks *of)
 
 const char *cuda_scan(const struct run *run)
 {
+    if (call_is_by_state(run->call, 0)) return cuda_selective(run);
     struct chunks of = {.run = run, .scan = scan_of(run, false)};
     if (is_empty(&of.scan)) return NULL;
     const char *fault = begin(&of);
@@ -189,6 +190,7 @@ static const char *part_backward(const struct chunks *of)
 const char *cuda_scan_backward(const struct run *run)
 {
     const struct kernel_call *call = run->call;
+    if (call_is_by_state(call, 1)) return cuda_selective_backward(run);
     struct chunks of = {.run = run, .scan = scan_of(run, true)};
     const char *fault = NULL;
     if (is_empty(&of.scan)) {

@@ -238,13 +238,15 @@ const char *cuda_conv_backward(const struct run *run);
 // Of the delta rule as well.
 const char *cuda_scan(const struct run *run);
 const char *cuda_scan_backward(const struct run *run);
+// Those with a decay for each number of a channel's state.
+const char *cuda_selective(const struct run *run);
+const char *cuda_selective_backward(const struct run *run);
 const char *cuda_delta(const struct run *run);
 const char *cuda_delta_backward(const struct run *run);
 // What can_run says of them.
 const char *cuda_check_attention(const struct kernel_call *call, int first_input);
 const char *cuda_check_choose(const struct kernel_call *call);
 const char *cuda_check_conv(const struct kernel_call *call, int first_input);
-const char *cuda_check_scan(const struct kernel_call *call, int first_input);
 const char *cuda_check_delta(const struct kernel_call *call, int first_input);
 const char *cuda_softmax(const struct run *run);
 const char *cuda_softmax_backward(const struct run *run);

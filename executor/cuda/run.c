@@ -1,5 +1,6 @@
 #include "executor/contraction.h"
 #include "executor/cuda/cuda.h"
+#include "executor/scan_call.h"
 #include "models/op_image.h"
 
 // One call: its checks, experts one after another, and results that are added.
@@ -98,7 +99,7 @@ const char *cuda_can_run(const struct kernel_call *call)
         return cuda_check_conv(call, kind == OP_CONV ? 0 : 1);
     case OP_SCAN:
     case OP_SCAN_BACKWARD:
-        return cuda_check_scan(call, kind == OP_SCAN ? 0 : 1);
+        return call_check_scan(call, kind == OP_SCAN ? 0 : 1);
     case OP_DELTA:
     case OP_DELTA_BACKWARD:
         return cuda_check_delta(call, kind == OP_DELTA ? 0 : 1);

@@ -62,14 +62,6 @@ const char *cuda_conv_backward(const struct run *run)
     return NULL;
 }
 
-const char *cuda_check_scan(const struct kernel_call *call, int first_input)
-{
-    const char *fault = call_check_scan(call, first_input);
-    if (fault) return fault;
-    if (!call_is_by_state(call, first_input)) return NULL;
-    return "a scan with an A for each number of a state: CPUs alone have a kernel for it";
-}
-
 const char *cuda_check_delta(const struct kernel_call *call, int first_input)
 {
     const char *fault = call_check_delta(call, first_input);

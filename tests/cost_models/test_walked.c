@@ -3,6 +3,7 @@
 #include "cost_models/choosing.h"
 #include "cost_models/chunked.h"
 #include "cost_models/own_kernels.h"
+#include "cost_models/scan.h"
 #include "cost_models/walked.h"
 #include "plan/choose_parts.h"
 #include "plan/conv_parts.h"
@@ -307,6 +308,39 @@ static void the_delta_rule_takes_more(void **state)
     assert_int_equal(walk_pairs(&few), 4);
 }
 
+// Mamba-1 2.8B: two sequences of 4,096 tokens, in stretches of 32, 5,120 channels of 16 numbers, in
+// bf16. 80 blocks' worth of channels are 32 parts of up to three turns, each of two warps.
+static void scans_by_state_are_cut_into_stretches(void **state)
+{
+    struct priced of = start(*state, "mamba-2.8b", "meshwright");
+    const struct compute_context *compute = &of.context.compute;
+    const struct device *device = compute->device;
+    const double states = 2.0 * 128 * 5120 * 16, sums = states / 16, numbers = 8192.0 * 5120;
+    const double said = 32 * 2 * 8192.0 * 16, launch_s = device->launch_latency_s;
+    const struct instr *instr;
+    const struct block_program *block = with(&of, OP_SCAN, &instr);
+    struct compute_cost cost = compute_price(compute, block, instr);
+    double once = (double)(instr->read_bytes + instr->write_bytes);
+    double moved = once + 4 * (4 * states + 2 * sums) + 2 * 2 * numbers;
+    double made_s = fmax(2 * numbers * 16 / device->exponential_per_s,
+                         12 * numbers * 16 / device->peak_flop_per_s[PRECISION_FP32]);
+    assert_true(cost.kernel_count == 3 && cost.beside_count == 2);
+    assert_true(is_near(cost.s, fmax(stream_s(compute, moved), made_s) + 3 * launch_s));
+    block = with(&of, OP_SCAN_BACKWARD, &instr);
+    cost = compute_price(compute, block, instr);
+    once = (double)(instr->read_bytes + instr->write_bytes);
+    moved = once + 4 * (10 * states + 5 * sums) + 3 * 2 * numbers + 3 * 2 * 2 * 4 * said;
+    made_s = fmax(4 * numbers * 16 / device->exponential_per_s,
+                  40 * numbers * 16 / device->peak_flop_per_s[PRECISION_FP32]);
+    assert_true(cost.kernel_count == 4 && cost.beside_count == 3);
+    assert_true(is_near(cost.s, fmax(stream_s(compute, moved), made_s) + 4 * launch_s));
+    assert_true(selective_scan_bytes(of.stack, block) == 4 * (2 * states + sums + 2 * said));
+    struct priced other = start(*state, "mamba-2.8b", "megatron-core");
+    const struct block_program *theirs = with(&other, OP_SCAN_BACKWARD, &instr);
+    assert_true(compute_price(&other.context.compute, theirs, instr).kernel_count == 1);
+    assert_true(selective_scan_bytes(other.stack, theirs) == 0);
+}
+
 // Other software is priced as the products of its own chunks.
 static void others_have_chunks_of_their_own(void **state)
 {
@@ -330,6 +364,7 @@ int main(void)
         cmocka_unit_test(backward_of_convolutions_is_four_kernels),
         cmocka_unit_test(sums_of_few_numbers_are_cut_into_pieces),
         cmocka_unit_test(the_delta_rule_takes_more),
+        cmocka_unit_test(scans_by_state_are_cut_into_stretches),
         cmocka_unit_test(others_have_chunks_of_their_own),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);

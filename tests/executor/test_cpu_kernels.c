@@ -1,7 +1,6 @@
 #include "tests/support/test.h"
 
 #include "models/op_linear_loss.h"
-#include "models/op_scan.h"
 #include "tests/support/draw.h"
 #include "tests/support/emulated.h"
 #include "tests/support/kernel_case.h"
@@ -90,20 +89,11 @@ static unsigned draw_adds(struct draw *draw, const struct block *block, const st
     return adds;
 }
 
-// A scan with an A for each number of a state, which CPUs alone have a kernel for.
-static bool is_of_cpus(const struct kernel_case *c)
-{
-    const struct op *op = &c->whole->block->ops[c->op];
-    bool is_scan = op->kind == OP_SCAN || op->kind == OP_SCAN_BACKWARD;
-    return !c->backend->is_host && is_scan && op_scan_is_by_state(c->whole->block, op);
-}
-
 static void check_op(struct kernel_case c, struct draw *draw)
 {
     const struct block *block = c.whole->block;
     const struct op *op = &block->ops[c.op];
     if (op->kind == OP_DROPOUT && op->phase == PHASE_FORWARD) return;
-    if (is_of_cpus(&c)) return;
     struct arena_mark mark = arena_mark(c.arena);
     // The emulation takes ten times as long.
     int trials = c.backend->is_host ? 4 : 2;
@@ -236,7 +226,6 @@ static void check_empty(struct kernel_case c)
     const struct block *block = c.whole->block;
     const struct op *op = &block->ops[c.op];
     struct slices whole = c.slices;
-    if (is_of_cpus(&c)) return;
     for (enum dim dim = 1; dim < DIM_COUNT; dim++) {
         enum split split = op_rule(op->kind)->split(block, op, dim);
         if (whole.count[dim] == 0 || (split != SPLIT_FREE && split != SPLIT_PARTIAL)) continue;

@@ -131,6 +131,10 @@ static void operators_of_newer_models_equal_those_of_the_cpu(void **state)
     "\"num_hidden_layers\": 1, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, " \
     "\"intermediate_size\": 4, \"num_local_experts\": 2, \"num_experts_per_tok\": 1, "   \
     "\"layer_types\": [\"linear_attention\"], \"head_dim\": " width "}"
+#define SELECTIVE(channels, numbers)                                                         \
+    "{\"model_type\": \"mamba\", \"vocab_size\": 40, \"hidden_size\": 2, "                   \
+    "\"num_hidden_layers\": 1, \"time_step_rank\": 1, \"intermediate_size\": " channels ", " \
+    "\"state_size\": " numbers "}"
 static void scans_of_several_chunks_equal_the_recurrence(void **state)
 {
     static const struct {
@@ -148,6 +152,10 @@ static void scans_of_several_chunks_equal_the_recurrence(void **state)
              "\"n_groups\": 4}"},
         {37, STEADY("6")},
         {70, STEADY("34")},
+        // By state: three stretches, of channels and numbers that no block or chunk is full of; and
+        // so many channels that a part has turns.
+        {70, SELECTIVE("70", "11")},
+        {3, SELECTIVE("2100", "1")},
     };
     struct draw draw = draw_start("scans", 11);
     for (int t = 0; t < PAIR_TRIED_COUNT; t++) {

@@ -1,8 +1,6 @@
 #include "tests/support/test.h"
 
-#include "plan/unexecuted.h"
 #include "tests/support/run_case.h"
-#include "tests/support/tiny_models.h"
 #include "tests/support/whole_model.h"
 
 // Models with layers that scan: on one rank what plain loops over the whole model compute,
@@ -44,20 +42,9 @@ enum { SEQ = 8, BATCH = 4 };
     "\"num_experts\": 4, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 4, " \
     "\"shared_expert_intermediate_size\": 8"
 
-// Mamba-1: kernels of CPUs alone.
 #define MAMBA1                                                           \
     "\"vocab_size\": 40, \"hidden_size\": 8, \"num_hidden_layers\": 2, " \
     "\"state_size\": 6, \"intermediate_size\": 16, \"time_step_rank\": 3"
-
-static const char *const CPU_MODELS[] = {
-    "{\"model_type\": \"mamba\", " MAMBA1 ", \"use_bias\": true}",
-    "{\"model_type\": \"falcon_mamba\", \"tie_word_embeddings\": false, " MAMBA1 "}",
-    "{\"model_type\": \"jamba\", \"vocab_size\": 40, \"hidden_size\": 8, "
-    "\"num_hidden_layers\": 3, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, "
-    "\"intermediate_size\": 8, \"num_experts\": 4, \"num_experts_per_tok\": 2, "
-    "\"attn_layer_period\": 3, \"attn_layer_offset\": 1, \"mamba_d_state\": 6}",
-};
-enum { CPU_COUNT = sizeof CPU_MODELS / sizeof *CPU_MODELS };
 
 static const char *const MODELS[] = {
     MAMBA2 ", \"n_groups\": 1, \"tie_word_embeddings\": true}",
@@ -83,6 +70,12 @@ static const char *const MODELS[] = {
     "{\"model_type\": \"lfm2\", " LFM2 ", \"block_multiple_of\": 4, \"conv_bias\": true}",
     "{\"model_type\": \"lfm2_moe\", " LFM2 ", \"num_experts\": 4, \"num_experts_per_tok\": 2, "
     "\"moe_intermediate_size\": 4, \"num_dense_layers\": 1}",
+    "{\"model_type\": \"mamba\", " MAMBA1 ", \"use_bias\": true}",
+    "{\"model_type\": \"falcon_mamba\", \"tie_word_embeddings\": false, " MAMBA1 "}",
+    "{\"model_type\": \"jamba\", \"vocab_size\": 40, \"hidden_size\": 8, "
+    "\"num_hidden_layers\": 3, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, "
+    "\"intermediate_size\": 8, \"num_experts\": 4, \"num_experts_per_tok\": 2, "
+    "\"attn_layer_period\": 3, \"attn_layer_offset\": 1, \"mamba_d_state\": 6}",
 };
 enum { SCAN_COUNT = sizeof MODELS / sizeof *MODELS };
 
@@ -119,12 +112,12 @@ enum { MODEL_COUNT = SCAN_COUNT + sizeof DELTA_MODELS / sizeof *DELTA_MODELS };
 static const char *model_at(int m)
 {
     if (m < SCAN_COUNT) return MODELS[m];
-    return m < MODEL_COUNT ? DELTA_MODELS[m - SCAN_COUNT] : CPU_MODELS[m - MODEL_COUNT];
+    return DELTA_MODELS[m - SCAN_COUNT];
 }
 
 static void one_rank_computes_what_plain_loops_do(void **state)
 {
-    for (int m = 0; m < MODEL_COUNT + CPU_COUNT; m++) {
+    for (int m = 0; m < MODEL_COUNT; m++) {
         struct arena_mark mark = arena_mark(*state);
         struct run_case of = run_case_new(model_at(m), SEQ, BATCH);
         of.steps = 1;
@@ -170,7 +163,7 @@ static struct run_case shared(const char *config, const struct way *way)
 static void several_ranks_compute_what_one_does(void **state)
 {
     int runs = 0;
-    for (int m = 0; m < MODEL_COUNT + CPU_COUNT; m++) {
+    for (int m = 0; m < MODEL_COUNT; m++) {
         struct arena_mark mark = arena_mark(*state);
         struct run_case alone = run_case_new(model_at(m), SEQ, BATCH);
         struct run_outcome *expected = run_case_done(*state, &alone);
@@ -218,36 +211,10 @@ static void the_kernels_of_cuda_compute_it_too(void **state)
     }
 }
 
-// On a GPU it is refused, in the planner's words and in the back end's.
-static void no_other_device_has_a_kernel_of_the_rest(void **state)
-{
-    static const struct {
-        int model;
-        const char *fault;
-    } REFUSED[] = {
-        {0, "scan.core: a scan with an A for each number of a state: CPUs alone have"},
-        {CPU_COUNT - 1, "scan.core: a scan with an A for each number of a state: CPUs alone have"},
-    };
-    for (size_t i = 0; i < sizeof REFUSED / sizeof *REFUSED; i++) {
-        const char *model = CPU_MODELS[REFUSED[i].model];
-        struct run_case of = shared(model, &WAYS[0]);
-        struct err why = {0};
-        of.backend = "cuda";
-        struct run_outcome *found = run_case_run(*state, &of, &why);
-        assert_false(found->done);
-        assert_non_null(strstr(found->error, REFUSED[i].fault));
-        struct graph *graph = tiny_graph(*state, model, &(struct import_options){0});
-        assert_true(unexecuted_check_graph(graph, "cpu", &why));
-        assert_false(unexecuted_check_graph(graph, "gpu", &why));
-        assert_non_null(strstr(why.text, "CPUs alone have a kernel for its operator scan.core"));
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_kernels_of_cuda_compute_it_too),
-        cmocka_unit_test(no_other_device_has_a_kernel_of_the_rest),
         cmocka_unit_test(one_rank_computes_what_plain_loops_do),
         cmocka_unit_test(several_ranks_compute_what_one_does),
     };
