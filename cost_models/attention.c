@@ -88,11 +88,19 @@ static const double QUANTISE_FORWARD = 1.3, QUANTISE_BACKWARD = 21;
 // with a better one does not move it.
 static const double BACKWARD_MOST_RATIO = 0.863;
 
+// A lower power limit takes the clock from all of them: matrix units, exponentials, older kernels.
+static double clock_ratio(const struct device *device)
+{
+    double ratio = device->efficiency.attention_clock_ratio;
+    return ratio > 0 ? ratio : 1;
+}
+
 static double peak_flop_per_s(const struct compute_context *context, bool is_narrow)
 {
     const struct device *device = context->device;
     enum precision wide = wide_precision(device, context->precision);
-    return device->peak_flop_per_s[is_narrow ? context->precision : wide];
+    double peak = device->peak_flop_per_s[is_narrow ? context->precision : wide];
+    return clock_ratio(device) * peak;
 }
 
 static double wide_head_ratio(const struct compute_context *context, const struct instr *instr,
@@ -121,15 +129,16 @@ static double flop_s(const struct compute_context *context, const struct instr *
     double keys = (double)instr->head_dim, values = (double)instr->value_dim;
     double pair_flop = 2 * (is_forward ? keys + values : 3 * keys + 2 * values);
     double matrix_s = 1 / (peak * ratio), exponential_s = 0, quantise_s = 0;
-    if (device->exponential_per_s > 0) exponential_s = 1 / (pair_flop * device->exponential_per_s);
+    double clock = clock_ratio(device), exponential_per_s = clock * device->exponential_per_s;
+    if (exponential_per_s > 0) exponential_s = 1 / (pair_flop * exponential_per_s);
     if (is_narrow) {
-        double instructions_per_s = device->peak_flop_per_s[PRECISION_FP32] / 2;
+        double instructions_per_s = clock * device->peak_flop_per_s[PRECISION_FP32] / 2;
         quantise_s =
             (is_forward ? QUANTISE_FORWARD : QUANTISE_BACKWARD) / (pair_flop * instructions_per_s);
     }
     double one_s = overlapped_s(matrix_s, exponential_s) + quantise_s;
     one_s = fmax(one_s / scale, 1 / peak);
-    double most = context->stack->attention_flop_per_s_most;
+    double most = clock * context->stack->attention_flop_per_s_most;
     bool is_native =
         context->stack->attention_native_with_fp4 && device->peak_flop_per_s[PRECISION_FP4] > 0;
     if (most <= 0 || is_native) return one_s;

@@ -58,6 +58,7 @@ static const struct json_field EFFICIENCY_FIELDS[] = {
     {JSON_OPT_F64(struct device_efficiency, attention_backward_ratio, DEVICE_RATIO_LOW, 1)},
     {JSON_OPT_F64(struct device_efficiency, attention_half_seq, 0, 1e6)},
     {JSON_OPT_F64(struct device_efficiency, attention_tail_ratio, 0, 10)},
+    {JSON_OPT_F64(struct device_efficiency, attention_clock_ratio, DEVICE_RATIO_LOW, 1)},
     {0},
 };
 
@@ -330,6 +331,9 @@ static void write_efficiency(struct json_writer *writer, const struct device_eff
     json_put_f64(writer, "attention_half_seq", efficiency->attention_half_seq);
     if (efficiency->attention_tail_ratio > 0) {
         json_put_f64(writer, "attention_tail_ratio", efficiency->attention_tail_ratio);
+    }
+    if (efficiency->attention_clock_ratio > 0) {
+        json_put_f64(writer, "attention_clock_ratio", efficiency->attention_clock_ratio);
     }
     json_close(writer, '}');
 }

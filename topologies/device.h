@@ -29,9 +29,11 @@ struct device_efficiency {
     double attention_forward_ratio;      // of the peak of the precision it runs in, fused attention
                                          // of long sequences, without its exponentials
     double attention_backward_ratio;
-    double attention_half_seq;    // causal sequence length at which half of the above is reached
-    double attention_tail_ratio;  // of half of the longest block of rows that the multiprocessors
-                                  // wait for at the end of an attention; 0: they never do
+    double attention_half_seq;     // causal sequence length at which half of the above is reached
+    double attention_tail_ratio;   // of half of the longest block of rows that the multiprocessors
+                                   // wait for at the end of an attention; 0: they never do
+    double attention_clock_ratio;  // of the clock of the device that attention's rates are of,
+                                   // whatever limits its kernels; 0: the same
 };
 
 struct kernel_table;  // topologies/kernels.h

@@ -22,6 +22,7 @@ static const struct wording ROWS[] = {
     {"efficiency.attention_backward_ratio", "share of the peak that attention reaches, backward"},
     {"efficiency.attention_half_seq", "tokens at which attention reaches half its rate"},
     {"efficiency.attention_tail_ratio", "what the last blocks of attention cost"},
+    {"efficiency.attention_clock_ratio", "clock of attention under a lower power limit"},
     {"gemm_scale", "speed factor of matrix products"},
     {"grouped_gemm_ratio", "rate of grouped matrix products beside plain ones"},
     {"attention_forward_scale", "speed factor of attention, forward"},

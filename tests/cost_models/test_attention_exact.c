@@ -185,6 +185,21 @@ static void a_stack_s_kernels_have_their_own_rate(void **state)
     check_price(bench, BOUND_COMPUTE, 1, 1.8e12 * 50e-15 * 1.3);
 }
 
+// At 0.8 of the clock 25 fs of a flop for 20, beside an exponential in 100 for 80, and 62.5 for the
+// 50 of a kernel with a limit of its own.
+static void a_lower_clock_takes_all_rates_of_attention(void **state)
+{
+    struct priced_attention *bench = bench_new(*state, OP_ATTENTION);
+    bench->device.efficiency.attention_clock_ratio = 0.8;
+    check_price(bench, BOUND_COMPUTE, 1, 1.8e12 * 1.3 * 25e-15);
+    bench->stack.attention_flop_per_s_most = 20e12;
+    check_price(bench, BOUND_COMPUTE, 1, 1.8e12 * 1.3 * 62.5e-15);
+    bench->stack.attention_flop_per_s_most = 0;
+    bench->device.exponential_per_s = 1 / (192 * 80e-15);
+    check_price(bench, BOUND_COMPUTE, 1,
+                1.8e12 * 1.3 * 1e-15 * pow(pow(25, 1.5) + pow(100, 1.5), 2 / 3.0));
+}
+
 // The last of 4 ranks has 7/4 of the mean pairs of 2000 rows, whose tail is 3.2. Of chunks of 500
 // keys the last queries have 3/2. Of a window of 500 keys, 375,000 pairs in all, the last rank has
 // 125,000, 4/3 of its share; of 900 keys 213,750 of 495,000.
@@ -468,6 +483,7 @@ int main(void)
         cmocka_unit_test(narrow_attention_pays_for_what_it_quantises),
         cmocka_unit_test(only_mixtures_in_fp8_on_block_scales_narrow_attention),
         cmocka_unit_test(a_stack_s_kernels_have_their_own_rate),
+        cmocka_unit_test(a_lower_clock_takes_all_rates_of_attention),
         cmocka_unit_test(the_last_rank_has_most_keys),
         cmocka_unit_test(blocks_come_round_a_ring),
         cmocka_unit_test(the_choice_of_keys_reads_a_sum_over_heads),

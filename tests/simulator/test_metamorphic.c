@@ -52,6 +52,7 @@ static const struct constant {
     DEVICE_SHARE(attention_backward_ratio),
     DEVICE_LOSS(attention_half_seq),
     DEVICE_LOSS(attention_tail_ratio),
+    DEVICE_SHARE(attention_clock_ratio),
 #define OF_NODE(member, less)                                                   \
     {                                                                           \
         "node." #member, NODE, offsetof(struct node_group, member), less, false \
