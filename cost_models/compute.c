@@ -373,8 +373,8 @@ static struct compute_cost price_slice(const struct compute_context *context,
                                        const struct instr *instr)
 {
     if (!stack_is_executed(context->stack)) return (struct compute_cost){0};
-    double bytes = (instr->combine ? 3 : 2) * (double)program->buffers[instr->outputs[0]].bytes;
-    return price_stream(context, bytes, 1);
+    double moved = (double)lower_slice_bytes(program, instr);
+    return price_stream(context, (instr->combine ? 3 : 2) * moved, 1);
 }
 
 // What runs as one call: its GEMMs, beside them what the others move from and to memory, and one

@@ -79,7 +79,8 @@ static bool is_paired(const struct block_program *program, const struct instr *m
 static int turn_beside(const struct block_program *program, const struct instr *message)
 {
     const struct buffer *to = &program->buffers[message->outputs[0]];
-    return to->skew_axes ? to->behind - 1 : program->buffers[message->inputs[0]].behind + 1;
+    bool brings = to->skew_axes && !to->is_own;
+    return brings ? to->behind - 1 : program->buffers[message->inputs[0]].behind + 1;
 }
 
 // Of a turn's products the share of one of the messages beside them, which are of one stream.

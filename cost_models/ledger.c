@@ -106,7 +106,7 @@ static void add_slice(struct ledger *ledger, const struct block_program *program
         .s = cost->s,
         .exposed_s = cost->s,
         .of_instr = 1 + (int)(instr - program->instrs),
-        .bytes = 2 * (double)program->buffers[instr->outputs[0]].bytes,
+        .bytes = 2 * (double)lower_slice_bytes(program, instr),
         .bound = cost->bound,
         .part = instr->recompute ? PART_RECOMPUTE : PART_COMPUTE,
     };

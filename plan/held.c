@@ -1,5 +1,7 @@
 #include "plan/held.h"
 
+#include <assert.h>
+
 struct held held_of(const struct program *program, const struct tensor *tensor,
                     const struct layout *layout, int rank)
 {
@@ -45,9 +47,65 @@ int held_rank_before(const struct mesh *mesh, unsigned axes, int count, int rank
     return held_rank_over(mesh, axes, (index % size + size) % size, rank);
 }
 
-int held_behind(const struct mesh *mesh, const struct buffer *buffer, int rank)
+static int pieces_of(const struct buffer *buffer)
 {
-    return buffer->behind - place_over(mesh, buffer->skew_axes, rank);
+    return buffer->pieces > 0 ? buffer->pieces : 1;
+}
+
+int held_turns(const struct mesh *mesh, const struct buffer *buffer)
+{
+    return mesh_size(mesh, buffer->relay_axes) * pieces_of(buffer);
+}
+
+// The part that a rank holds, of all that turns are of, in the order of the dim.
+static int number_of(const struct mesh *mesh, const struct buffer *buffer, int rank)
+{
+    int turns = held_turns(mesh, buffer), step = turns / mesh_size(mesh, buffer->skew_axes);
+    int ahead = place_over(mesh, buffer->relay_axes, rank) * pieces_of(buffer) +
+                place_over(mesh, buffer->skew_axes, rank) * step - buffer->behind;
+    return (ahead % turns + turns) % turns;
+}
+
+// The place in the group of the member whose own a rank holds, or a piece of it.
+static int owner_of(const struct mesh *mesh, unsigned axes, const struct buffer *buffer, int rank)
+{
+    if (!buffer->relay_axes || buffer->is_own) return place_over(mesh, axes, rank);
+    return number_of(mesh, buffer, rank) / pieces_of(buffer);
+}
+
+int held_rank_with(const struct mesh *mesh, unsigned axes, const struct buffer *of,
+                   const struct buffer *like, int rank)
+{
+    int owner = owner_of(mesh, axes, like, rank);
+    for (int i = 0; i < mesh_size(mesh, axes); i++) {
+        int member = held_rank_over(mesh, axes, i, rank);
+        if (owner_of(mesh, axes, of, member) == owner) return member;
+    }
+    return -1;
+}
+
+int held_moving(const struct mesh *mesh, const struct buffer *part)
+{
+    int moving = 0;
+    for (int i = 0; i < mesh_size(mesh, part->skew_axes); i++) {
+        int rank = held_rank_over(mesh, part->skew_axes, i, mesh->first_rank);
+        moving += owner_of(mesh, part->relay_axes, part, rank) !=
+                  place_over(mesh, part->relay_axes, rank);
+    }
+    return moving;
+}
+
+// Of what a member holds the piece that is a part of a turn.
+static void cut_piece(const struct buffer *of, const struct tensor *tensor, int piece,
+                      struct held *held)
+{
+    for (int i = 0; i < tensor->rank; i++) {
+        if (!(layout_axes_on(&of->layout, tensor->extents[i].dim) & of->relay_axes)) continue;
+        assert(held->count[i] % of->pieces == 0);
+        held->count[i] /= of->pieces;
+        held->first[i] += piece * held->count[i];
+        held->elements /= of->pieces;
+    }
 }
 
 struct held held_of_buffer(const struct program *program, const struct block_program *block,
@@ -55,9 +113,13 @@ struct held held_of_buffer(const struct program *program, const struct block_pro
 {
     const struct buffer *of = &block->buffers[buffer];
     const struct mesh *mesh = &program->mesh;
-    if (of->relay_axes)
-        rank = held_rank_before(mesh, of->relay_axes, held_behind(mesh, of, rank), rank);
-    return held_of(program, &block->block->tensors[of->tensor], &of->layout, rank);
+    const struct tensor *tensor = &block->block->tensors[of->tensor];
+    if (!of->relay_axes) return held_of(program, tensor, &of->layout, rank);
+    int member =
+        held_rank_over(mesh, of->relay_axes, owner_of(mesh, of->relay_axes, of, rank), rank);
+    struct held held = held_of(program, tensor, &of->layout, member);
+    if (of->pieces > 1) cut_piece(of, tensor, number_of(mesh, of, rank) % of->pieces, &held);
+    return held;
 }
 
 struct held held_of_operand(const struct program *program, const struct block_program *block,

@@ -23,8 +23,13 @@ struct held held_of_operand(const struct program *program, const struct block_pr
 // first; and the one so many before it (negative: behind it), round and round.
 int held_rank_over(const struct mesh *mesh, unsigned axes, int index, int rank);
 int held_rank_before(const struct mesh *mesh, unsigned axes, int count, int rank);
-// How many members in front of a rank, in the group of a relay, has its own what the rank holds of
-// a buffer in its place.
-int held_behind(const struct mesh *mesh, const struct buffer *buffer, int rank);
+// In the group of a relay over these axes, the member that has of buffer `of` what `rank` has of
+// `like`, another of the same tensor; -1.
+int held_rank_with(const struct mesh *mesh, unsigned axes, const struct buffer *of,
+                   const struct buffer *like, int rank);
+// Of the ranks along its skew_axes those who get this part of a turn from another rank, or send it.
+int held_moving(const struct mesh *mesh, const struct buffer *part);
+// Turns that a pair of which this is a part takes; of another relay its ranks.
+int held_turns(const struct mesh *mesh, const struct buffer *buffer);
 struct held held_overlap(const struct held *a, const struct held *b);
 bool held_equal(const struct held *a, const struct held *b);

@@ -368,17 +368,16 @@ static int64_t payload(const struct box_exchange *x)
 enum { RELAY_CHANNEL = 96 };
 
 // A part goes to the rank behind, and another comes from the one before; of a pair to and from
-// those that its step is of, which may be the rank itself.
+// those that its turn is of, which may be the rank itself.
 static bool hand_on(struct box_exchange *x, const struct block_program *block)
 {
     struct engine *engine = x->engine;
     const struct transport *transport = engine->transport;
     struct communicator *communicator = engine->request->communicator;
     const struct mesh *mesh = &engine->program->mesh;
-    int step = held_behind(mesh, &block->buffers[x->instr->outputs[0]], engine->rank) -
-               held_behind(mesh, &block->buffers[x->instr->inputs[0]], engine->rank);
-    int to = held_rank_before(mesh, x->instr->axes, -step, engine->rank);
-    int from = held_rank_before(mesh, x->instr->axes, step, engine->rank);
+    const struct buffer *sent = &block->buffers[x->input], *taken = &block->buffers[x->output];
+    int to = held_rank_with(mesh, x->instr->axes, taken, sent, engine->rank);
+    int from = held_rank_with(mesh, x->instr->axes, sent, taken, engine->rank);
     if (to == engine->rank) return copy_part(x, &x->before, x->from, &x->after, x->to);
     measure_bytes(engine, x->task, x->before.elements * x->element_bytes);
     traffic_to(engine, to, x->before.elements * x->element_bytes);
@@ -391,18 +390,28 @@ static bool hand_on(struct box_exchange *x, const struct block_program *block)
 }
 
 // What came is added to the part of a rank, or to a gradient, which may have to be begun: that of
-// the state has reals.
+// the state has reals. A piece is put in its place of the part, or taken out of it.
 static bool add_part(struct box_exchange *x)
 {
     struct engine *engine = x->engine;
     const struct script_operand *to = &x->of->outputs[0];
-    bool adds = x->instr->input_count == 2 || to->adds;
-    if (to->place != PLACE_GRADIENT)
-        return put_numbers(engine, x->task, x->element, adds, x->to, x->from, x->after.elements);
-    const char *fault = NULL;
-    const char *wide = widened(engine, x->task, x->from, x->after.elements, &fault);
-    return engine_ok(engine, x->task, fault) &&
-           put_numbers(engine, x->task, ELEMENT_FP32, adds, x->to, wide, x->after.elements);
+    bool is_state = to->place == PLACE_GRADIENT, is_piece = x->before.elements < x->after.elements;
+    bool adds = x->instr->combine == LAYOUT_SUM && (x->instr->input_count == 2 || to->adds);
+    enum element element = is_state ? ELEMENT_FP32 : x->element;
+    int64_t width = is_state ? engine->real_bytes : x->element_bytes;
+    const char *fault = NULL, *from = x->from;
+    if (is_state) from = widened(engine, x->task, from, x->before.elements, &fault);
+    if (!engine_ok(engine, x->task, fault)) return false;
+    if (is_piece && to->parameter >= 0 && !adds) {
+        adds = true;
+        fault = engine->backend->fill(engine->device, x->of->stream, x->to, 0,
+                                      x->after.elements * width);
+        if (!engine_ok(engine, x->task, fault)) return false;
+    }
+    struct held part = held_overlap(&x->before, &x->after);
+    struct box_copy copy = held_copy(&part, &x->before, from, &x->after, x->to, element, width);
+    copy.combine = adds ? BOX_ADD : BOX_SET;
+    return copy_box(x, &copy);
 }
 
 bool exchange_run(struct engine *engine, int task)

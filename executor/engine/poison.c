@@ -164,7 +164,8 @@ static bool is_all_there(const struct engine *engine, int task)
     const struct block_program *block = engine_block(engine, of);
     const struct instr *instr = &block->instrs[of->instr];
     bool is_loss = instr->collective == COLLECTIVE_NONE && op_is_loss(instr->kind);
-    if (instr->inner > 0 || instr->streamed || instr->rows || is_loss ||
+    bool is_piece = instr->collective && block->buffers[instr->inputs[0]].is_own;
+    if (instr->inner > 0 || instr->streamed || instr->rows || is_loss || is_piece ||
         is_exchanging(block, of->instr))
         return false;
     for (int i = 0; i < of->output_count; i++) {

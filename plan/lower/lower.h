@@ -33,6 +33,9 @@ struct buffer {  // a local tensor
     int behind;   // holds what the member so many behind this one holds in this layout: of
     unsigned relay_axes;  // a group over these axes (plan/lower/relay.c); 0: the own part
     unsigned skew_axes;   // so many less as its rank is along these (plan/lower/relay_pair.c)
+    int pieces;     // of a pair on axes of unlike sizes: of so many of a member's own it holds one,
+                    // and counts them; 0: all of it
+    bool is_own;    // a piece of the rank's own, that the turn asks of it or brings
     bool external;  // ids, parameters, their gradients and flat buffers of them: the data loader,
                     // the model state and ZeRO count those, the sums of this program do not. What
                     // is gathered of a parameter that a grid of tp keeps split, and the gradient
@@ -226,6 +229,15 @@ static inline bool block_program_is_ragged(const struct block_program *program, 
 {
     int tensor = program->buffers[buffer].tensor;
     return tensor >= 0 && program->block->tensors[tensor].density > 0;
+}
+
+// What a slice copies: the smaller of what it reads and writes; of a relay part of what it adds to.
+static inline int64_t lower_slice_bytes(const struct block_program *program,
+                                        const struct instr *slice)
+{
+    int64_t from = program->buffers[slice->inputs[0]].bytes;
+    int64_t to = program->buffers[slice->outputs[0]].bytes;
+    return from < to ? from : to;
 }
 
 // What the operands of an instruction are: buffers, or those that it has views of.

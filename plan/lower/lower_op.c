@@ -90,7 +90,8 @@ static int64_t part_of(const struct lowering *low, const struct instr *instr, in
     int at = tensor_find_dim(tensor, instr->dim);
     if (at < 0) return 0;
     int64_t whole = extent_size(&tensor->extents[at], low->batch, low->request->seq_len);
-    return layout_local_size(&buffer->layout, low->mesh, instr->dim, whole);
+    return layout_local_size(&buffer->layout, low->mesh, instr->dim, whole) /
+           (buffer->pieces > 0 ? buffer->pieces : 1);
 }
 
 // What an instruction reads or writes of a buffer: in a relay one part.

@@ -1,5 +1,7 @@
 #include "plan/lower/relay_pair.h"
 
+#include "core/divisor.h"
+#include "plan/held.h"
 #include "plan/lower/relay_parts.h"
 #include "plan/lower/relay_put.h"
 
@@ -30,17 +32,8 @@ static bool may_be(const struct lowering *low, const struct instr *change, int s
         !(is_put || relay_has_columns(tensor, change)) ||
         relay_axes_of(low, change) != change->axes)
         return false;
-    if (!relay_is_even(low, tensor, change->dim, &low->program->buffers[split].layout))
-        return false;
-    return pair->members == 0 ||
-           (change->dim == pair->dim && pair->members == mesh_size(low->mesh, change->axes));
-}
-
-static void take_first(const struct lowering *low, const struct instr *change,
-                       struct relay_pair *pair)
-{
-    pair->dim = change->dim;
-    pair->members = mesh_size(low->mesh, change->axes);
+    return (pair->dim == DIM_NONE || change->dim == pair->dim) &&
+           relay_is_even(low, tensor, change->dim, &low->program->buffers[split].layout, 1);
 }
 
 // The gather that makes an operand; -1.
@@ -65,7 +58,7 @@ static bool take_gather(const struct lowering *low, int index, const int *is_tak
     if (is_taken[index] || !may_be(low, gather, gather->inputs[0], pair) ||
         block_program_crosses(program, whole))
         return false;
-    take_first(low, gather, pair);
+    pair->dim = gather->dim;
     pair->gathers[pair->gather_count++] = index;
     for (int i = index + 1; i < program->instr_count; i++) {
         const struct instr *reader = &program->instrs[i];
@@ -166,6 +159,33 @@ static int sum_at(const struct instr *instrs, const struct relay_pair *pair, int
     return -1;
 }
 
+static int pieces_of(const struct lowering *low, const struct relay_pair *pair, unsigned axes)
+{
+    return pair->turns / mesh_size(low->mesh, axes);
+}
+
+static bool is_even(const struct lowering *low, const struct relay_pair *pair, int split,
+                    unsigned axes)
+{
+    return relay_is_even(low, relay_tensor(low, split), pair->dim,
+                         &low->program->buffers[split].layout, pieces_of(low, pair, axes));
+}
+
+static bool has_even_pieces(const struct lowering *low, const struct relay_pair *pair)
+{
+    const struct instr *instrs = low->program->instrs;
+    bool are_even = true;
+    for (int g = 0; g < pair->gather_count; g++) {
+        const struct instr *gather = &instrs[pair->gathers[g]];
+        are_even = are_even && is_even(low, pair, gather->inputs[0], gather->axes);
+    }
+    for (int s = 0; s < pair->sum_count; s++) {
+        const struct instr *scatter = &instrs[pair->sums[s].scatter];
+        are_even = are_even && is_even(low, pair, scatter->outputs[0], scatter->axes);
+    }
+    return are_even;
+}
+
 // Each product has two exchanges of two axes that have nothing in common, of its two operands or of
 // one and its result; all have the same.
 static bool is_right(const struct lowering *low, struct relay_pair *pair)
@@ -189,7 +209,9 @@ static bool is_right(const struct lowering *low, struct relay_pair *pair)
                        (axes[0] == pair->axes[1] && axes[1] == pair->axes[0]);
         if (!is_same || axes[0] & axes[1]) return false;
     }
-    return true;
+    int sizes[] = {mesh_size(low->mesh, pair->axes[0]), mesh_size(low->mesh, pair->axes[1])};
+    pair->turns = (int)common_multiple(sizes[0], sizes[1]);
+    return pair->turns > 2 && has_even_pieces(low, pair);
 }
 
 static int compare(const void *a, const void *b)
@@ -240,7 +262,7 @@ bool relay_pair_find(const struct lowering *low, int work, const int *is_taken,
                      struct relay_pair *pair)
 {
     const struct block_program *program = low->program;
-    *pair = (struct relay_pair){0};
+    *pair = (struct relay_pair){.dim = DIM_NONE};
     pair->gathers = ARENA_NEW(low->arena, int, program->instr_count);
     pair->works = ARENA_NEW(low->arena, int, program->instr_count);
     pair->sums = ARENA_NEW(low->arena, struct relay_sum, program->instr_count);
@@ -251,7 +273,7 @@ bool relay_pair_find(const struct lowering *low, int work, const int *is_taken,
             !take_work(low, pair->works[w], is_taken, pair))
             return false;
     }
-    if (pair->members < 3 || !is_right(low, pair)) return false;
+    if (!is_right(low, pair)) return false;
     qsort(pair->works, (size_t)pair->work_count, sizeof *pair->works, compare);
     return find_place(low, pair);
 }
@@ -262,26 +284,44 @@ static int turn_part(struct lowering *low, const struct relay_pair *pair, int te
 {
     int part = relay_part(low, tensor, like, axes, turn);
     low->program->buffers[part].skew_axes = other_axes(pair, axes);
+    if (pieces_of(low, pair, axes) > 1) relay_cut(low, part, pieces_of(low, pair, axes));
     return part;
 }
 
-// Of as many turns one is of a rank's own part, which stays where it is.
-static void hand_over(struct lowering *low, const struct relay_pair *pair,
-                      const struct instr *change, int from, int to, int number)
+// Of its own what a rank hands over in a turn, or what comes to it.
+static int own_part(struct lowering *low, const struct relay_pair *pair, int own, unsigned axes,
+                    int turn)
+{
+    const struct layout layout = low->program->buffers[own].layout;
+    int tensor = low->program->buffers[own].tensor;
+    if (pieces_of(low, pair, axes) == 1) return relay_part(low, tensor, &layout, axes, 0);
+    int part = turn_part(low, pair, tensor, &layout, axes, turn);
+    low->program->buffers[part].is_own = true;
+    return part;
+}
+
+// `part`: what of both the turn says. What is a rank's own stays where it is.
+static void hand_over(struct lowering *low, const struct instr *change, int from, int to, int part,
+                      int number)
 {
     struct instr *instr = relay_hand_on(low, change, change->axes, from, to, number);
-    instr->bytes = instr->bytes / pair->members * (pair->members - 1);
+    const struct buffer *of = &low->program->buffers[part];
+    instr->bytes = instr->bytes * held_moving(low->mesh, of) / mesh_size(low->mesh, of->skew_axes);
 }
 
 static void fetch(struct lowering *low, const struct instr *before, const struct relay_pair *pair,
                   int turn, int *parts, int number)
 {
-    for (int g = 0; g < pair->gather_count && turn < pair->members; g++) {
+    for (int g = 0; g < pair->gather_count && turn < pair->turns; g++) {
         const struct instr *gather = &before[pair->gathers[g]];
-        int own = gather->inputs[0], tensor = low->program->buffers[own].tensor;
+        int own = gather->inputs[0], tensor = low->program->buffers[own].tensor, piece = own;
         const struct layout layout = low->program->buffers[own].layout;
+        if (pieces_of(low, pair, gather->axes) > 1) {
+            piece = own_part(low, pair, own, gather->axes, turn);
+            relay_slice(low, gather, own, piece, number);
+        }
         parts[g] = turn_part(low, pair, tensor, &layout, gather->axes, turn);
-        hand_over(low, pair, gather, own, parts[g], number);
+        hand_over(low, gather, piece, parts[g], parts[g], number);
     }
 }
 
@@ -328,24 +368,26 @@ static void make(struct lowering *low, const struct instr *before, const struct 
         int tensor = low->program->buffers[sum.outputs[0]].tensor;
         const struct layout layout = low->program->buffers[scatter->outputs[0]].layout;
         sums[s] = turn_part(low, pair, tensor, &layout, scatter->axes, turn);
-        relay_put_sum(low, &sum, sums[s], pair->members, number);
+        relay_put_sum(low, &sum, sums[s], pair->turns, number);
     }
 }
 
-// What a turn made goes to the rank that it is of. The first that comes is the sum, to which the
-// others are added; a gradient of the state, which may have been begun by another micro-batch, has
-// all that comes added.
+// What a turn made goes to the rank that it is of. The first that comes of a part is the sum, to
+// which the others are added; a gradient of the state, which may have been begun by another
+// micro-batch, has all that comes added.
 static void deliver(struct lowering *low, const struct instr *before, const struct relay_pair *pair,
                     int turn, const int *made, int number)
 {
     for (int s = 0; s < pair->sum_count; s++) {
         const struct instr *scatter = &before[pair->sums[s].scatter];
-        int own = scatter->outputs[0], came = own, tensor = low->program->buffers[own].tensor;
-        const struct layout layout = low->program->buffers[own].layout;
+        int own = scatter->outputs[0], came = own, pieces = pieces_of(low, pair, scatter->axes);
         bool is_put = low->program->buffers[own].external;
-        if (turn > 0 || is_put) came = relay_part(low, tensor, &layout, scatter->axes, 0);
-        hand_over(low, pair, scatter, made[s], came, number);
-        if (came != own) relay_add_up(low, scatter, scatter->axes, came, own, number);
+        if (turn > 0 || is_put || pieces > 1) came = own_part(low, pair, own, scatter->axes, turn);
+        hand_over(low, scatter, made[s], came, made[s], number);
+        if (came == own) continue;
+        struct instr *add = relay_add_up(low, scatter, scatter->axes, came, own, number);
+        if (turn < pieces && !is_put) add->combine = 0;
+        if (turn == 0) add->input_count = 1;
     }
 }
 
@@ -357,7 +399,7 @@ void relay_pair_emit(struct lowering *low, const struct instr *before,
     int *made = ARENA_NEW(low->arena, int, pair->sum_count);
     int *now = ARENA_NEW(low->arena, int, pair->sum_count);
     fetch(low, before, pair, 0, next, number);
-    for (int turn = 0; turn < pair->members; turn++) {
+    for (int turn = 0; turn < pair->turns; turn++) {
         memcpy(parts, next, (size_t)pair->gather_count * sizeof *parts);
         fetch(low, before, pair, turn + 1, next, number);
         if (pair->sum_count == 0) {
@@ -368,5 +410,5 @@ void relay_pair_emit(struct lowering *low, const struct instr *before,
         if (turn > 0) deliver(low, before, pair, turn - 1, made, number);
         memcpy(made, now, (size_t)pair->sum_count * sizeof *made);
     }
-    deliver(low, before, pair, pair->members - 1, made, number);
+    deliver(low, before, pair, pair->turns - 1, made, number);
 }

@@ -14,6 +14,12 @@
 // at a time one rank of each row sends and the others wait. Two panels are in memory, the one that
 // is worked on and the one that comes, so that of two ranks there is nothing to gain: they hand on
 // one operand (plan/lower/relay.h).
+//
+// Of axes of r and c ranks turns are the least common multiple n of both, and a part is a piece of
+// what a rank has, n / r or n / c of them: a rank at place i of r and j of c works on part
+// i n / r + j n / c less the turn. So in each turn every member of a group is asked for a piece by
+// one, that which goes with the turn: it is cut out and handed over, or comes and is put or added
+// where it is of.
 
 struct relay_sum {
     int scatter, sum;  // instructions: of what products make, and of those what adds it up; -1
@@ -26,7 +32,7 @@ struct relay_pair {
     int sum_count;
     int place;  // where it is put: the last product, or the first, or the last scatter
     unsigned axes[2];
-    int members;
+    int turns;
 };
 
 // The pair that a product is of. `is_taken`, by instruction: part of another already. false: none.

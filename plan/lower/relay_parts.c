@@ -23,11 +23,11 @@ static bool is_matrix(const struct tensor *tensor)
 
 // Whether all ranks have as much of a dim.
 bool relay_is_even(const struct lowering *low, const struct tensor *tensor, enum dim dim,
-                   const struct layout *layout)
+                   const struct layout *layout, int pieces)
 {
     const struct extent *extent = &tensor->extents[tensor_find_dim(tensor, dim)];
     int64_t size = extent_size(extent, low->batch, low->request->seq_len);
-    return size % mesh_size(low->mesh, layout_axes_on(layout, dim)) == 0;
+    return size % ((int64_t)mesh_size(low->mesh, layout_axes_on(layout, dim)) * pieces) == 0;
 }
 
 unsigned relay_axes_of(const struct lowering *low, const struct instr *change)
@@ -64,7 +64,7 @@ bool relay_may_be(const struct lowering *low, const struct instr *change,
                                                          relay_is_of_columns(tensor, change))
                                       : is_matrix(tensor);
     return has_parts && relay_axes_of(low, change) &&
-           relay_is_even(low, tensor, change->dim, &low->program->buffers[parts].layout);
+           relay_is_even(low, tensor, change->dim, &low->program->buffers[parts].layout, 1);
 }
 
 // Whether a buffer has rows that are whole over the axes of a change.

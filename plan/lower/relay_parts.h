@@ -22,8 +22,8 @@ bool relay_is_product(const struct lowering *low, const struct instr *change,
                       const struct instr *instr);
 // Which input has the dim; -1: both, or none.
 int relay_input_with(const struct lowering *low, const struct instr *instr, enum dim dim);
-// Whether all ranks have as much of a dim.
+// Whether all ranks have as much of a dim, in so many equal pieces.
 bool relay_is_even(const struct lowering *low, const struct tensor *tensor, enum dim dim,
-                   const struct layout *layout);
+                   const struct layout *layout, int pieces);
 // A matrix, or rows of tokens whose columns a change is of.
 bool relay_has_columns(const struct tensor *tensor, const struct instr *change);

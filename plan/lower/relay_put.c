@@ -60,6 +60,13 @@ int relay_part(struct lowering *low, int tensor, const struct layout *like, unsi
     return made;
 }
 
+void relay_cut(struct lowering *low, int buffer, int pieces)
+{
+    low->program->buffers[buffer].pieces = pieces;
+    low->program->buffers[buffer].bytes /= pieces;
+    low->backing[buffer].whole_bytes /= pieces;
+}
+
 struct instr *relay_hand_on(struct lowering *low, const struct instr *like, unsigned axes, int from,
                             int to, int number)
 {
@@ -74,17 +81,29 @@ struct instr *relay_hand_on(struct lowering *low, const struct instr *like, unsi
     return instr;
 }
 
-void relay_add_up(struct lowering *low, const struct instr *scatter, unsigned axes, int came,
-                  int part, int number)
+struct instr *relay_add_up(struct lowering *low, const struct instr *scatter, unsigned axes,
+                           int came, int part, int number)
 {
     struct instr *instr = relay_put(low, scatter);
     instr->axes = axes;
     instr->collective = COLLECTIVE_SLICE;
-    instr->bytes = low->backing[part].whole_bytes;
+    instr->bytes = low->backing[came].whole_bytes;
     instr->inputs[0] = came;
     instr->outputs[0] = part;
     // A gradient of the state is told whether it has been begun.
     if (!low->program->buffers[part].external) instr->inputs[instr->input_count++] = part;
+    instr->relay = number;
+    return instr;
+}
+
+void relay_slice(struct lowering *low, const struct instr *gather, int own, int piece, int number)
+{
+    struct instr *instr = relay_put(low, gather);
+    instr->collective = COLLECTIVE_SLICE;
+    instr->bytes = low->backing[piece].whole_bytes;
+    instr->inputs[0] = own;
+    instr->outputs[0] = piece;
+    instr->combine = 0;
     instr->relay = number;
 }
 

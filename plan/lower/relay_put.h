@@ -16,11 +16,15 @@ struct instr *relay_put(struct lowering *low, const struct instr *instr);
 // axes of a relay.
 int relay_part(struct lowering *low, int tensor, const struct layout *like, unsigned axes,
                int behind);
+// Of a buffer so many pieces, of which it has one.
+void relay_cut(struct lowering *low, int buffer, int pieces);
 struct instr *relay_hand_on(struct lowering *low, const struct instr *like, unsigned axes, int from,
                             int to, int number);
 // Adds what came to the own part of a sum, in its place.
-void relay_add_up(struct lowering *low, const struct instr *scatter, unsigned axes, int came,
-                  int part, int number);
+struct instr *relay_add_up(struct lowering *low, const struct instr *scatter, unsigned axes,
+                           int came, int part, int number);
+// Cuts a piece out of the own part of what is gathered.
+void relay_slice(struct lowering *low, const struct instr *gather, int own, int piece, int number);
 // `rows`: which operand is the part, as struct instr counts them.
 void relay_work(struct lowering *low, const struct instr *change, const struct instr *like,
                 int rows, int part, int number);

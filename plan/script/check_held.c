@@ -1,3 +1,4 @@
+#include "core/divisor.h"
 #include "plan/held.h"
 #include "plan/script/checking.h"
 
@@ -62,17 +63,31 @@ static int count_beside(const struct block_program *block, const struct instr *i
 static bool is_added(const struct block_program *block, const struct instr *instr)
 {
     const struct buffer *to = &block->buffers[instr->outputs[0]];
-    if (to->external)
-        return instr->input_count == 1 && instr->combine == LAYOUT_SUM && !to->behind &&
-               !block->buffers[instr->inputs[0]].behind &&
+    const struct buffer *came = &block->buffers[instr->inputs[0]];
+    if (to->external || came->is_own) {
+        // Of each piece the first is put where none is yet.
+        bool is_first = !to->external && came->behind<came->pieces, is_begun = came->behind> 0;
+        return instr->input_count == 1 + (!to->external && is_begun) &&
+               instr->combine == (is_first ? 0 : LAYOUT_SUM) && !to->behind &&
+               (came->is_own || !came->behind) &&
+               (instr->input_count == 1 || instr->inputs[1] == instr->outputs[0]) &&
                count_beside(block, instr, COLLECTIVE_SEND_RECV, -1, instr->inputs[0]) == 1 &&
                count_beside(block, instr, COLLECTIVE_SEND_RECV, instr->outputs[0], -1) == 0;
+    }
     bool is_in_place = instr->input_count == 2 && instr->inputs[1] == instr->outputs[0] &&
                        instr->combine == LAYOUT_SUM;
-    return is_in_place && to->behind == block->buffers[instr->inputs[0]].behind &&
+    return is_in_place && to->behind == came->behind &&
            count_beside(block, instr, COLLECTIVE_SEND_RECV, -1, instr->inputs[0]) == 1 &&
            count_beside(block, instr, COLLECTIVE_SEND_RECV, instr->outputs[0], -1) ==
                (to->behind > 0);
+}
+
+// A piece of a rank's own is handed on once.
+static bool is_cut(const struct block_program *block, const struct instr *instr)
+{
+    const struct buffer *own = &block->buffers[instr->inputs[0]];
+    return !own->relay_axes && instr->input_count == 1 && instr->combine == 0 &&
+           count_beside(block, instr, COLLECTIVE_SEND_RECV, instr->outputs[0], -1) == 1;
 }
 
 static bool is_of_group(const struct buffer *buffer, const struct instr *instr)
@@ -83,7 +98,7 @@ static bool is_of_group(const struct buffer *buffer, const struct instr *instr)
 
 static bool is_paired(const struct buffer *buffer)
 {
-    return buffer->skew_axes != 0;
+    return buffer->skew_axes != 0 && !buffer->is_own;
 }
 
 // What each rank holds of two buffers is the same; `axes`: those that the answer differs over.
@@ -103,8 +118,9 @@ static bool holds_alike(const struct program *program, const struct block_progra
 }
 
 // Whether each turn's part of what a message is of is sent once, and what comes adds up: the first
-// is the sum and the others are added to it, or all are added to the gradient of the state.
-static bool is_summed_up(const struct block_program *block, const struct instr *instr, int members)
+// is the sum and the others are added to it, or all are put or added where they are of, in the
+// gradient of the state or as pieces.
+static bool is_summed_up(const struct block_program *block, const struct instr *instr, int turns)
 {
     const struct buffer *from = &block->buffers[instr->inputs[0]];
     int sent = 0, sums = 0, added = 0, puts = 0;
@@ -123,9 +139,10 @@ static bool is_summed_up(const struct block_program *block, const struct instr *
         if (other != instr && source->behind == from->behind) return false;
         sent++;
     }
-    if (sent != members) return false;
-    if (puts) return puts == members && sums == members && added == 1;
-    return sums == members - 1 && added <= 1 && (from->behind == 0) == !added;
+    if (sent != turns) return false;
+    if (puts) return puts == turns && sums == turns && added == 1;
+    if (from->pieces) return sums == turns && added == 1;
+    return sums == turns - 1 && added <= 1 && (from->behind == 0) == !added;
 }
 
 // A message of a pair brings, from whom the turn says, what a rank works on then; or to whom it is
@@ -138,21 +155,22 @@ static bool is_turn(const struct program *program, const struct block_program *b
     const struct buffer *from = &block->buffers[instr->inputs[0]];
     const struct buffer *to = &block->buffers[instr->outputs[0]];
     const struct buffer *part = is_paired(to) ? to : from, *own = is_paired(to) ? from : to;
-    int members = mesh_size(mesh, instr->axes);
-    if (is_paired(own) || own->behind || part->relay_axes != instr->axes ||
-        part->skew_axes & instr->axes || mesh_size(mesh, part->skew_axes) != members ||
-        part->behind >= members)
+    int turns = held_turns(mesh, part), members = mesh_size(mesh, part->skew_axes);
+    if (is_paired(own) || own->pieces != part->pieces ||
+        own->behind != (part->pieces ? part->behind : 0) || part->relay_axes != instr->axes ||
+        part->skew_axes & instr->axes || part->behind >= turns ||
+        common_multiple(mesh_size(mesh, instr->axes), members) != turns)
         return false;
     unsigned axes = instr->axes | part->skew_axes;
     for (int i = 0; i < mesh_size(mesh, axes); i++) {
         int rank = held_rank_over(mesh, axes, i, mesh->first_rank);
-        int step = held_behind(mesh, to, rank) - held_behind(mesh, from, rank);
-        int before = held_rank_before(mesh, instr->axes, step, rank);
+        int before = held_rank_with(mesh, instr->axes, from, to, rank);
+        if (before < 0 || held_rank_with(mesh, instr->axes, to, from, before) != rank) return false;
         struct held sent = held_of_buffer(program, block, instr->inputs[0], before);
         struct held taken = held_of_buffer(program, block, instr->outputs[0], rank);
         if (!held_equal(&sent, &taken)) return false;
     }
-    return part == to || is_summed_up(block, instr, members);
+    return part == to || is_summed_up(block, instr, turns);
 }
 
 bool check_relays(const struct program *program, const struct block_program *block,
@@ -165,6 +183,7 @@ bool check_relays(const struct program *program, const struct block_program *blo
     if (!is_of_group(from, instr) || !is_of_group(to, instr) ||
         !layout_equal(&from->layout, &to->layout))
         return false;
+    if (to->is_own && instr->collective == COLLECTIVE_SLICE) return is_cut(block, instr);
     if (instr->collective == COLLECTIVE_SLICE) return is_added(block, instr);
     if (is_paired(from) || is_paired(to)) return is_turn(program, block, instr);
     // A part that came back would be the rank's own: only a sum does, with what others have of it.
@@ -248,7 +267,7 @@ static bool is_in_turn(const struct program *program, const struct block_program
                          instr->dim))
             return false;
     }
-    return others == 1 && turns == mesh_size(&program->mesh, part->relay_axes);
+    return others == 1 && turns == held_turns(&program->mesh, part);
 }
 
 bool check_parts(const struct program *program, const struct block_program *block,

@@ -74,6 +74,7 @@ static bool check_sizes(const struct checking *checking, int index)
             if (parts > 1) held += strips_of(&buffer->layout, tensor->extents[i].dim, parts);
             bytes *= held < size ? held : size;
         }
+        if (buffer->pieces > 0) bytes /= buffer->pieces;
         bool is_right = block->is_streamed[b] ? buffer->bytes <= bytes : buffer->bytes == bytes;
         if (!is_right) return fail(checking, block->program, b, "has another size than its layout");
     }

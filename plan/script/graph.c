@@ -70,7 +70,8 @@ static double buffer_bytes(const struct program *program, const struct block_pro
     int64_t batch = (int64_t)parallel->micro_batch * parallel->degree[AXIS_DP];
     return layout_mean_elements(&buffer->layout, &program->mesh, tensor, batch,
                                 program->workload.seq_len) *
-           (double)lower_element_bytes(tensor->element, program->workload.precision);
+           (double)lower_element_bytes(tensor->element, program->workload.precision) /
+           (buffer->pieces > 0 ? buffer->pieces : 1);
 }
 
 // The share of a buffer that an instruction reads or writes: in a relay what one rank has of it.
@@ -146,10 +147,13 @@ static double mean_payload(const struct program *program, const struct block_pro
     bool is_box = instr->inner == 0 && is_plain(block, from) && is_plain(block, to);
     if (!is_box || instr->collective == COLLECTIVE_ALL_TO_ALL) return (double)instr->bytes;
     double before = buffer_bytes(program, block, from), after = buffer_bytes(program, block, to);
-    // What a rank has of its own in a pair's turn stays there: of as many messages as members one.
-    bool is_paired = block->buffers[from].skew_axes || block->buffers[to].skew_axes;
-    int members = mesh_size(&program->mesh, instr->axes);
-    if (instr->relay && is_paired) return before * (members - 1) / members;
+    // What a rank has of its own in a pair's turn stays there.
+    const struct buffer *ends[] = {&block->buffers[from], &block->buffers[to]};
+    for (int i = 0; i < 2 && instr->relay; i++) {
+        if (!ends[i]->skew_axes || ends[i]->is_own) continue;
+        return before * held_moving(&program->mesh, ends[i]) /
+               mesh_size(&program->mesh, ends[i]->skew_axes);
+    }
     if (instr->relay) return before;
     if (instr->collective == COLLECTIVE_SEND_RECV) return fabs(before - after);
     return instr->collective == COLLECTIVE_ALL_GATHER ? after : before;

@@ -126,6 +126,10 @@ static const char NINE[] =
     "{\"model_type\": \"llama\", \"vocab_size\": 36, \"hidden_size\": 18, "
     "\"intermediate_size\": 27, \"num_hidden_layers\": 1, \"num_attention_heads\": 3, "
     "\"num_key_value_heads\": 3, \"head_dim\": 6, \"tie_word_embeddings\": false}";
+static const char TWELVE[] =
+    "{\"model_type\": \"llama\", \"vocab_size\": 36, \"hidden_size\": 36, "
+    "\"intermediate_size\": 36, \"num_hidden_layers\": 1, \"num_attention_heads\": 12, "
+    "\"num_key_value_heads\": 12, \"head_dim\": 6, \"tie_word_embeddings\": false}";
 
 // What of layers is gathered or scattered whole.
 static int count_whole(const struct program *program)
@@ -140,18 +144,21 @@ static int count_whole(const struct program *program)
     return found;
 }
 
-// SUMMA streams both operands from three ranks on, of which turns have a sense and an order, and
-// the gradients of matrices over three micro-batches.
-static void a_grid_of_nine_takes_three_turns(void **state)
+// SUMMA streams both operands from three turns on, of which turns have a sense and an order, and
+// the gradients of matrices over several micro-batches: on 3 x 3 ranks, and of 2 x 4 and 3 x 4 in
+// pieces, four and twelve turns.
+static void a_grid_takes_turns(const char *config, int tp, int micro_batch, void **state)
 {
     static const enum recompute RECOMPUTES[] = {RECOMPUTE_NONE, RECOMPUTE_FULL};
-    struct run_case alone = run_case_new(NINE, SEQ, 9);
+    int parts = tp == 9 ? 3 : 4;
+    struct run_case alone = run_case_new(config, SEQ, 3 * micro_batch);
     alone.parallel.micro_batch = 1;
     struct run_outcome *expected = run_case_done(*state, &alone);
-    for (int k = 0; k < 2; k++) {
-        struct relay_case relay = {TP_2D_SUMMA, 9, 3, 1, 1, 1, 0, 3, RECOMPUTES[k], SCHEDULE_1F1B};
-        struct run_case of = case_of(NINE, &relay);
-        of.global_batch = 9;
+    for (int k = tp != 9; k < 2; k++) {
+        struct relay_case relay = {TP_2D_SUMMA,   tp,           parts, 1, 1, 1, 0, micro_batch,
+                                   RECOMPUTES[k], SCHEDULE_1F1B};
+        struct run_case of = case_of(config, &relay);
+        of.global_batch = 3 * micro_batch;
         struct err why = {0};
         struct run_outcome *found = run_case_run(*state, &of, &why);
         if (!found) fail_msg("%s: %s", run_case_text(*state, &of), why.text);
@@ -163,11 +170,28 @@ static void a_grid_of_nine_takes_three_turns(void **state)
     }
 }
 
+static void a_grid_of_nine_takes_three_turns(void **state)
+{
+    a_grid_takes_turns(NINE, 9, 3, state);
+}
+
+static void a_grid_of_eight_takes_four_turns(void **state)
+{
+    a_grid_takes_turns(TWELVE, 8, 2, state);
+}
+
+static void a_grid_of_twelve_takes_twelve_turns(void **state)
+{
+    a_grid_takes_turns(TWELVE, 12, 3, state);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_relay_computes_what_one_rank_does),
         cmocka_unit_test(a_grid_of_nine_takes_three_turns),
+        cmocka_unit_test(a_grid_of_eight_takes_four_turns),
+        cmocka_unit_test(a_grid_of_twelve_takes_twelve_turns),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

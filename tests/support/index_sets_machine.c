@@ -135,14 +135,11 @@ static struct layout claim_now(const struct index_machine *m, int buffer)
 void sets_make_room(struct index_machine *m, int buffer)
 {
     struct index_held *held = &m->held[buffer];
-    int tensor = m->program->buffers[buffer].tensor;
     held->claim = claim_now(m, buffer);
     held->boxes = ARENA_NEW(m->arena, struct index_box, m->mesh->rank_count);
     held->values = ARENA_NEW(m->arena, uint64_t *, m->mesh->rank_count);
     for (int rank = 0; rank < m->mesh->rank_count; rank++) {
-        const struct buffer *of = &m->program->buffers[buffer];
-        int whose = sets_behind(m, of->relay_axes, rank, sets_turn(m, of, rank));
-        held->boxes[rank] = sets_claimed_box(m, tensor, &held->claim, whose);
+        held->boxes[rank] = sets_part_box(m, buffer, &held->claim, rank);
         held->values[rank] = ARENA_NEW(m->arena, uint64_t, held->boxes[rank].elements);
     }
 }

@@ -71,8 +71,10 @@ void sets_carry_out(struct index_machine *m, const struct instr *instr, unsigned
 void sets_communicate(struct index_machine *m, const struct instr *instr);
 
 // tests/support/index_sets_relay.c: the rank so many before another in the order of a group, round
-// and round; an operator that works on a part; and a part that is handed on, or added.
+// and round; what a rank holds of a buffer that claims to be in this layout; an operator that works
+// on a part; and a part that is handed on, or added.
 int sets_behind(const struct index_machine *m, unsigned axes, int rank, int behind);
-int sets_turn(const struct index_machine *m, const struct buffer *buffer, int rank);
+struct index_box sets_part_box(struct index_machine *m, int buffer, const struct layout *claim,
+                               int rank);
 void sets_work_on_part(struct index_machine *m, const struct instr *instr);
 void sets_hand_on(struct index_machine *m, const struct instr *instr);

@@ -17,13 +17,64 @@ int sets_behind(const struct index_machine *m, unsigned axes, int rank, int behi
     return ranks[((own - behind) % count + count) % count];
 }
 
-// Of a pair a rank is as many less behind as ranks of its other group stand before it.
-int sets_turn(const struct index_machine *m, const struct buffer *buffer, int rank)
+// A rank's place in its group, and the ranks of that.
+static int place_in(const struct index_machine *m, unsigned axes, int rank, int *count)
 {
-    int before = 0;
-    for (int other = 0; other < rank && buffer->skew_axes; other++)
-        before += sets_same_group(m->mesh, buffer->skew_axes, rank, other);
-    return buffer->behind - before;
+    int place = 0;
+    *count = 0;
+    for (int other = 0; other < m->mesh->rank_count; other++) {
+        bool is_member = sets_same_group(m->mesh, axes, rank, other);
+        *count += is_member;
+        place += is_member && other < rank;
+    }
+    return place;
+}
+
+// Of a pair all parts are numbered: as many as the least number of which each group's ranks have
+// equal shares. A rank's row and its column ask for the first of what it has there, together, and
+// each turn for one less.
+struct index_box sets_part_box(struct index_machine *m, int b, const struct layout *claim, int rank)
+{
+    const struct buffer *of = &m->program->buffers[b];
+    int whose = sets_behind(m, of->relay_axes, rank, of->behind);
+    if (!of->skew_axes) return sets_claimed_box(m, of->tensor, claim, whose);
+    int rows, columns, row = place_in(m, of->skew_axes, rank, &rows), parts = 1;
+    int column = place_in(m, of->relay_axes, rank, &columns), at = -1;
+    while (parts % rows || parts % columns)
+        parts++;
+    int part = (row * parts / rows + column * parts / columns + parts - of->behind) % parts;
+    int share = parts / columns, owner = of->is_own ? column : part / share;
+    whose = sets_behind(m, of->relay_axes, rank, column - owner);
+    struct index_box box = sets_claimed_box(m, of->tensor, claim, whose);
+    for (int a = 0; a < m->mesh->axis_count; a++) {
+        if (of->relay_axes >> a & 1)
+            at = tensor_find_dim(&m->block->tensors[of->tensor], (enum dim)claim->of[a]);
+    }
+    if (share > 1 && (at < 0 || of->pieces != share || box.count[at] % share)) {
+        sets_complain(m, b, "is not in equal pieces");
+        return box;
+    }
+    if (share == 1) return box;
+    box.count[at] /= share;
+    box.elements /= share;
+    box.first[at] += part % share * box.count[at];
+    return box;
+}
+
+// The one of a group that sends what a rank takes; -1.
+static int sender_of(const struct index_machine *m, const struct instr *instr, int rank)
+{
+    const struct index_box *taken = &m->held[instr->outputs[0]].boxes[rank];
+    int sender = -1;
+    for (int other = 0; other < m->mesh->rank_count; other++) {
+        const struct index_box *sent = &m->held[instr->inputs[0]].boxes[other];
+        if (!sets_same_group(m->mesh, instr->axes, rank, other) ||
+            memcmp(sent, taken, sizeof *sent) != 0)
+            continue;
+        if (sender >= 0) return -1;
+        sender = other;
+    }
+    return sender;
 }
 
 static bool is_alike(const struct instr *a, const struct instr *b)
@@ -123,7 +174,7 @@ static bool goes_on(const struct index_machine *m, const struct instr *instr)
 {
     const struct buffer *to = &m->program->buffers[instr->outputs[0]];
     bool is_message = instr->collective == COLLECTIVE_SEND_RECV;
-    if (is_message && to->skew_axes) return false;
+    if (is_message ? to->skew_axes && !to->is_own : to->is_own) return false;
     for (int i = is_message ? 0 : m->at + 1; i < m->program->instr_count; i++) {
         const struct instr *other = &m->program->instrs[i];
         if (other->relay != instr->relay || other->collective != COLLECTIVE_SLICE) continue;
@@ -141,40 +192,64 @@ static bool begins(const struct index_machine *m, const struct instr *instr)
     return true;
 }
 
+// Ranks that take what is not their own.
+static int messages_of(struct index_machine *m, const struct instr *instr)
+{
+    int to = instr->outputs[0], from = instr->inputs[0], count = 0;
+    const struct buffer *takes = &m->program->buffers[to];
+    bool brings = takes->skew_axes && !takes->is_own;
+    for (int rank = 0; rank < m->mesh->rank_count; rank++) {
+        int panel = brings ? to : from, own = brings ? from : to;
+        struct index_box part = sets_part_box(m, panel, &m->program->buffers[panel].layout, rank);
+        struct index_box kept = sets_part_box(m, own, &m->program->buffers[own].layout, rank);
+        count += memcmp(&part, &kept, sizeof part) != 0;
+    }
+    return count;
+}
+
 void sets_hand_on(struct index_machine *m, const struct instr *instr)
 {
     int from = instr->inputs[0], to = instr->outputs[0];
     bool is_message = instr->collective == COLLECTIVE_SEND_RECV;
     int64_t bytes = sets_bytes(m, m->program->buffers[to].tensor, &m->program->buffers[to].layout);
     const struct buffer *sends = &m->program->buffers[from], *takes = &m->program->buffers[to];
+    if (sends->pieces || takes->pieces)
+        bytes /= sends->pieces > takes->pieces ? sends->pieces : takes->pieces;
     if (is_message && (sends->skew_axes || takes->skew_axes)) {
-        int64_t members = 0;
-        for (int rank = 0; rank < m->mesh->rank_count; rank++)
-            members += sets_same_group(m->mesh, instr->axes, 0, rank);
-        bytes = bytes / members * (members - 1);
+        bytes = bytes * messages_of(m, instr) / m->mesh->rank_count;
     }
     if (instr->bytes != bytes) sets_complain(m, from, "a part of the wrong size");
-    unsigned axes = m->program->buffers[from].relay_axes;
-    if (axes && axes != instr->axes) sets_complain(m, from, "a part of another group");
+    if ((sends->relay_axes && sends->relay_axes != instr->axes) ||
+        (takes->relay_axes && takes->relay_axes != instr->axes))
+        sets_complain(m, from, "a part of another group");
     for (int a = 0; a < m->mesh->axis_count; a++) {
         bool is_split = m->program->buffers[to].layout.of[a] == (int8_t)instr->dim;
         if (instr->axes >> a & 1 && !is_split)
             sets_complain(m, to, "is handed on along another dim");
     }
-    bool is_first = is_message || begins(m, instr);
+    bool is_first = is_message || takes->is_own || begins(m, instr);
+    bool is_put = is_first || (sends->is_own && !instr->combine);
     if (is_first) sets_make_room(m, to);
     if (!m->held[from].boxes || !m->held[to].boxes)
         return sets_complain(m, to, "is handed on or added to before it is there");
     for (int rank = 0; rank < m->mesh->rank_count; rank++) {
-        int step = sets_turn(m, takes, rank) - sets_turn(m, sends, rank);
-        int sender = is_message ? sets_behind(m, instr->axes, rank, step) : rank;
+        int sender = is_message ? sender_of(m, instr, rank) : rank;
+        if (sender < 0) return sets_complain(m, to, "a part of another rank comes");
         const struct index_box *sent = &m->held[from].boxes[sender];
-        if (memcmp(sent, &m->held[to].boxes[rank], sizeof *sent) != 0)
-            return sets_complain(m, to, "a part of another rank comes");
-        for (int64_t i = 0; i < sent->elements; i++) {
-            uint64_t *at = &m->held[to].values[rank][i], value = m->held[from].values[sender][i];
-            *at = is_first ? value : field_add(*at, value);
+        const struct index_box *taken = &m->held[to].boxes[rank];
+        const struct index_box *box = sent->elements < taken->elements ? sent : taken;
+        for (int64_t i = 0; i < box->elements; i++) {
+            int64_t index[VIEW_RANK_MAX];
+            box_index(box, i, index);
+            int64_t at = box_place(taken, index), source = box_place(sent, index);
+            if (at < 0 || source < 0) return sets_complain(m, to, "takes what is not there");
+            uint64_t value = m->held[from].values[sender][source];
+            uint64_t *sum = &m->held[to].values[rank][at];
+            *sum = is_put ? value : field_add(*sum, value);
         }
+        bool is_piece = sends->is_own || takes->is_own;
+        if (!is_piece && sent->elements != taken->elements)
+            return sets_complain(m, to, "a part of another size comes");
     }
     if (is_first) {
         memcpy(m->held[to].terms, m->held[from].terms, sizeof m->held[to].terms);

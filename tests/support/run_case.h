@@ -5,7 +5,7 @@
 // A training run of a tiny model in one process a rank, for the tests of the executor: planned,
 // written out, verified, run, and its weights and gradients put together again.
 
-enum { RUN_RANK_MAX = 9, RUN_STEP_MAX = 8, RUN_KIND_MAX = 256, RUN_TASK_MAX = 8192 };
+enum { RUN_RANK_MAX = 12, RUN_STEP_MAX = 8, RUN_KIND_MAX = 256, RUN_TASK_MAX = 8192 };
 
 // What a test breaks in the script of the first stage before it runs, behind the verifier's back.
 enum run_break {
