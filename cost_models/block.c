@@ -215,17 +215,16 @@ static double overlap_fetches(const struct stack *stack, unsigned overlap, struc
     for (int phase = first; phase <= last; phase++)
         window_s += window_of(stack, &tallies[phase]) - tallies[phase].hiding_s;
     if (window_s <= 0) return 0;
-    // Copies wait, but a thread reads a drive ahead of them.
-    if (!(overlap & OVERLAP_PARAM_GATHER)) {
-        (void)hide(&tallies[first].fetch_s, fmin(window_s, tallies[first].read_s));
-        return 0;
-    }
+    // Where copies wait a thread reads a drive ahead of them all the same.
+    bool copies = overlap & OVERLAP_PARAM_GATHER;
+    double hidden_s = fmin(window_s, copies ? fetch_s : tallies[first].read_s);
     for (int phase = first; phase <= last; phase++) {
         struct tally *tally = &tallies[phase];
         double left_s = window_of(stack, tally) - tally->hiding_s;
-        tally->hiding_s += tallies[first].fetch_share * fmin(fetch_s, window_s) * left_s / window_s;
+        tally->hiding_s += tallies[first].fetch_share * hidden_s * left_s / window_s;
     }
-    return hide(&tallies[first].fetch_s, window_s);
+    (void)hide(&tallies[first].fetch_s, hidden_s);
+    return copies ? hidden_s : 0;
 }
 
 // A piece is sent on while attention works on it; what the work on one piece does not cover is
