@@ -49,7 +49,8 @@ struct onnx_tensor {
 enum onnx_pass { ONNX_FORWARD, ONNX_BACKWARD, ONNX_UPDATE };
 
 // Of a call that makes nothing but reads elsewhere: for each dimension of its result the numbers of
-// its input that a step skips, and where it begins.
+// its input that a step skips, and where it begins. Of sums, means and Pad the other way: for each
+// dimension of its input the numbers of its result.
 struct onnx_reading {
     int64_t first;
     const int64_t *steps;
@@ -65,7 +66,8 @@ struct onnx_node {
     double flop;
     double scalar;  // of its kernel (models/imported.inc); NaN: attributes that kernels have not
     const struct window *windows;  // of height and width, where it is one that slides; else NULL
-    const struct onnx_reading *reading;  // of Transpose, Slice, Expand and their like; else NULL
+    const struct onnx_reading *reading;  // of Transpose, Slice, Expand and their like, and the
+                                         // other way of sums over places and Pad; else NULL
 };
 
 struct onnx_graph {

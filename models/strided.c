@@ -1,17 +1,37 @@
 #include "models/strided.h"
 
+static const char *const STEPS[LOOPS_INPUTS] = {"steps", "other_steps", "third_steps",
+                                                "fourth_steps"};
+
+// At least two are written.
+static int operand_count(const struct strided *strided)
+{
+    int count = 2;
+    for (int i = count; i < LOOPS_INPUTS; i++)
+        for (int l = 0; l < strided->count; l++)
+            if (strided->steps[i][l]) count = i + 1;
+    return count;
+}
+
 void strided_write(struct json_writer *writer, const char *key, const struct strided *strided)
 {
+    int operands = operand_count(strided);
     json_open(writer, key, '{');
     json_put_i64s(writer, "sizes", strided->sizes, strided->count);
-    json_put_i64s(writer, "first", strided->first, LOOPS_INPUTS);
-    json_put_i64s(writer, "steps", strided->steps[0], strided->count);
-    json_put_i64s(writer, "other_steps", strided->steps[1], strided->count);
+    json_put_i64s(writer, "first", strided->first, operands);
+    for (int i = 0; i < operands; i++)
+        json_put_i64s(writer, STEPS[i], strided->steps[i], strided->count);
     json_close(writer, '}');
 }
 
 static const struct json_field FIELDS[] = {
-    {JSON_ANY("sizes")}, {JSON_ANY("first")}, {JSON_ANY("steps")}, {JSON_ANY("other_steps")}, {0},
+    {JSON_ANY("sizes")},
+    {JSON_ANY("first")},
+    {JSON_ANY("steps")},
+    {JSON_ANY("other_steps")},
+    {JSON_OPT_ANY("third_steps")},
+    {JSON_OPT_ANY("fourth_steps")},
+    {0},
 };
 
 static int read_list(const struct json *object, const char *key, int most, double low,
@@ -34,22 +54,12 @@ const struct strided *strided_read(struct arena *arena, const struct json *objec
     struct strided ignored;
     json_read(object, FIELDS, &ignored, err);
     made->count = read_list(object, "sizes", LOOPS_MOST, 1, made->sizes, err);
-    bool is_right = read_list(object, "first", LOOPS_INPUTS, 0, made->first, err) == LOOPS_INPUTS &&
-                    read_list(object, "steps", LOOPS_MOST, -(double)STRIDED_MOST, made->steps[0],
-                              err) == made->count &&
-                    read_list(object, "other_steps", LOOPS_MOST, -(double)STRIDED_MOST,
-                              made->steps[1], err) == made->count;
+    int operands = read_list(object, "first", LOOPS_INPUTS, 0, made->first, err);
+    bool is_right = operands >= 2;
+    for (int i = 0; i < operands && is_right && !err->kind; i++) {
+        is_right = read_list(object, STEPS[i], LOOPS_MOST, -(double)STRIDED_MOST, made->steps[i],
+                             err) == made->count;
+    }
     if (!err->kind && !is_right) json_fail(object, err, "a step for each size is wanted");
     return err->kind ? NULL : made;
-}
-
-bool strided_fits(const struct strided *strided, int i, int64_t elements)
-{
-    double least = (double)strided->first[i], most = least;
-    for (int l = 0; l < strided->count; l++) {
-        double way = (double)(strided->sizes[l] - 1) * (double)strided->steps[i][l];
-        if (way > 0) most += way;
-        if (way < 0) least += way;
-    }
-    return least >= 0 && most < (double)elements;
 }

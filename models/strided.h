@@ -9,9 +9,9 @@
 // of its result (of a Split: of what it reads) are loops, the last of which goes round fastest, and
 // a turn of each skips so many numbers of a sample of an input. What a turn does not skip is
 // repeated. So permutations, slices, strides, channels that are shuffled and operands that
-// broadcast are one rule.
+// broadcast are one rule. Of attention and of sums over places the result is an operand as well.
 
-enum { LOOPS_MOST = 6, LOOPS_INPUTS = 2 };
+enum { LOOPS_MOST = 6, LOOPS_INPUTS = 4 };
 static const int64_t STRIDED_MOST = 1000000000000;  // numbers of a sample
 struct strided {
     int count;
@@ -24,7 +24,16 @@ void strided_write(struct json_writer *writer, const char *key, const struct str
 // In `arena`. NULL and an error where it is not as `strided_write` writes it.
 const struct strided *strided_read(struct arena *arena, const struct json *object, struct err *err);
 // Whether so many numbers of a sample are there for input i wherever the loops go.
-bool strided_fits(const struct strided *strided, int i, int64_t elements);
+static inline bool strided_fits(const struct strided *strided, int i, int64_t elements)
+{
+    double least = (double)strided->first[i], most = least;
+    for (int l = 0; l < strided->count; l++) {
+        double way = (double)(strided->sizes[l] - 1) * (double)strided->steps[i][l];
+        if (way > 0) most += way;
+        if (way < 0) least += way;
+    }
+    return least >= 0 && most < (double)elements;
+}
 // What the loops go over; -1: more than a sample may have.
 static inline int64_t strided_elements(const struct strided *strided)
 {

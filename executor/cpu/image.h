@@ -33,3 +33,10 @@ const char *cpu_drop_path(const struct kernel_call *call);  // executor/cpu/drop
 const char *cpu_strided(const struct kernel_call *call);
 const char *cpu_split(const struct kernel_call *call);
 const char *cpu_row_norm(struct cpu_device *device, const struct kernel_call *call);
+// executor/cpu/loops.c
+const char *cpu_row_softmax(const struct kernel_call *call);
+const char *cpu_row_place(const struct kernel_call *call);
+const char *cpu_row_products(const struct kernel_call *call);
+const char *cpu_row_attention(struct cpu_device *device, const struct kernel_call *call);
+// One row; x and y may be the same. executor/cpu/softmax.c
+void cpu_softmax_row(int64_t width, const REAL *x, REAL *y);

@@ -133,6 +133,26 @@ static REAL mish_slope(REAL s, REAL x)
     return t + x * (1 - t * t) * real_sigmoid(x);
 }
 
+static REAL scale(REAL s, REAL x)
+{
+    return s * x;
+}
+static REAL scale_slope(REAL s, REAL x)
+{
+    (void)x;
+    return s;
+}
+static REAL shift(REAL s, REAL x)
+{
+    return x + s;
+}
+static REAL shift_slope(REAL s, REAL x)
+{
+    (void)s;
+    (void)x;
+    return 1;
+}
+
 static const struct bend BENDS[IMPORTED_COUNT] = {
     [IMPORTED_RELU] = {relu, relu_slope},
     [IMPORTED_LEAKY_RELU] = {leaky, leaky_slope},
@@ -146,19 +166,23 @@ static const struct bend BENDS[IMPORTED_COUNT] = {
     [IMPORTED_HARD_SWISH] = {hard_swish, hard_swish_slope},
     [IMPORTED_SOFTPLUS] = {softplus, softplus_slope},
     [IMPORTED_MISH] = {mish, mish_slope},
+    [IMPORTED_SCALE] = {scale, scale_slope},
+    [IMPORTED_SHIFT] = {shift, shift_slope},
 };
 
 // Elements of the result and of what it is made from stand in the same order, unless scores are
-// made of an image.
+// made of an image. What is a number times x, or beside it, reads nothing more in backward.
 static const char *run_bend(const struct kernel_call *call, const struct bend *bend)
 {
     const struct kernel_array *in = &call->inputs[0], *out = &call->outputs[0];
     bool is_backward = call->op->phase != PHASE_FORWARD;
+    bool keeps = call->op->work.type != IMPORTED_SCALE && call->op->work.type != IMPORTED_SHIFT;
     struct planes d, x, y;
     const char *fault = image_read(in, &d);
     if (!fault) fault = image_read(out, &y);
-    if (!fault) fault = image_read(&call->inputs[is_backward ? 1 : 0], &x);
-    if (!fault && call->input_count != 1 + is_backward) fault = "a function of one tensor";
+    if (!fault) fault = image_read(&call->inputs[is_backward && keeps ? 1 : 0], &x);
+    if (!fault && call->input_count != 1 + (is_backward && keeps))
+        fault = "a function of one tensor";
     if (fault || !out->data) return fault;
     REAL scalar = (REAL)call->op->work.scalar;
     if (is_backward) call_begin_sum(call, 0);
@@ -376,7 +400,19 @@ static const char *run_of(struct cpu_device *device, const struct kernel_call *c
         return call->op->work.strided ? cpu_strided(call) : run_multiply(call);
     case IMPORTED_MOVE:
     case IMPORTED_ADD:
+    case IMPORTED_SUBTRACT:
+    case IMPORTED_DIVIDE:
         return cpu_strided(call);
+    case IMPORTED_SOFTMAX:
+        return cpu_row_softmax(call);
+    case IMPORTED_ROW_SUM:
+    case IMPORTED_ROW_MEAN:
+    case IMPORTED_PAD:
+        return cpu_row_place(call);
+    case IMPORTED_ATTENTION:
+    case IMPORTED_CAUSAL_ATTENTION:
+        return cpu_row_attention(device, call);
+    case IMPORTED_JOIN:
     case IMPORTED_SPLIT:
         return cpu_split(call);
     case IMPORTED_LAYER_NORM:

@@ -281,5 +281,6 @@ const char *cpu_product(struct cpu_device *device, const struct kernel_call *cal
 {
     enum imported_kind type = call->op->work.type;
     bool slides = type == IMPORTED_CONV || type == IMPORTED_CONV_TURNED;
+    if (type == IMPORTED_PRODUCTS) return cpu_row_products(call);
     return slides ? run_slide(device, call) : run_matrix(call);
 }

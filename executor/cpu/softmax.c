@@ -1,5 +1,6 @@
 #include "executor/cpu/array.h"
 #include "executor/cpu/functions.h"
+#include "executor/cpu/image.h"
 #include "executor/cpu/sums.h"
 #include "executor/cpu/visible.h"
 
@@ -13,6 +14,11 @@ FAST static void softmax_row(struct range range, const REAL *sink, const REAL *x
     if (sink) total += real_exp(*sink - largest);
     REAL factor = total > 0 ? 1 / total : 0;
     VECTOR for (int64_t i = range.first; i < range.end; i++) y[i] *= factor;
+}
+
+void cpu_softmax_row(int64_t width, const REAL *x, REAL *y)
+{
+    softmax_row((struct range){0, width}, NULL, x, y);
 }
 
 // The head of a row of scores, dims (batch, head, seq, kv_seq) in whatever order.

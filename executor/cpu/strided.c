@@ -30,7 +30,7 @@ static void places_of(const struct strided *s, int64_t run, int64_t at[LOOPS_INP
 
 // What is done with a run of numbers: of `a` and `b`, `n` of them, and y or its gradient.
 struct strided_run {
-    REAL *a, *b, *y, *d_a, *d_b;
+    REAL *a, *b, *y, *d_a, *d_b, *kept;  // the last: y, where y is its gradient
     int64_t n, a_step, b_step;
 };
 
@@ -52,6 +52,25 @@ static void run_add(const struct strided_run *r, bool is_backward)
     }
 }
 
+static void run_subtract(const struct strided_run *r, bool is_backward)
+{
+    for (int64_t i = 0; i < r->n; i++) {
+        if (!is_backward) r->y[i] = r->a[i * r->a_step] - r->b[i * r->b_step];
+        if (is_backward) r->d_a[i * r->a_step] += r->y[i];
+        if (is_backward) r->d_b[i * r->b_step] -= r->y[i];
+    }
+}
+
+static void run_divide(const struct strided_run *r, bool is_backward)
+{
+    for (int64_t i = 0; i < r->n; i++) {
+        REAL b = r->b[i * r->b_step];
+        if (!is_backward) r->y[i] = r->a[i * r->a_step] / b;
+        if (is_backward) r->d_a[i * r->a_step] += r->y[i] / b;
+        if (is_backward) r->d_b[i * r->b_step] -= r->y[i] * r->kept[i] / b;
+    }
+}
+
 static void run_multiply(const struct strided_run *r, bool is_backward)
 {
     for (int64_t i = 0; i < r->n; i++) {
@@ -68,7 +87,7 @@ static REAL *part(const struct strided_side *side, int64_t sample, int64_t at)
 }
 
 // `y` is the result, or its gradient; the other sides without data are none of this call.
-static void go(const struct strided *s, const struct strided_side sides[5], int64_t samples,
+static void go(const struct strided *s, const struct strided_side sides[6], int64_t samples,
                void (*run)(const struct strided_run *run, bool is_backward), bool is_backward)
 {
     int last = s->count - 1;
@@ -81,6 +100,7 @@ static void go(const struct strided *s, const struct strided_side sides[5], int6
                                         .y = part(&sides[2], sample, i % runs * n),
                                         .d_a = part(&sides[3], sample, at[0]),
                                         .d_b = part(&sides[4], sample, at[1]),
+                                        .kept = part(&sides[5], sample, i % runs * n),
                                         .n = n,
                                         .a_step = last < 0 ? 0 : s->steps[0][last],
                                         .b_step = last < 0 ? 0 : s->steps[1][last]};
@@ -88,11 +108,12 @@ static void go(const struct strided *s, const struct strided_side sides[5], int6
     }
 }
 
-// Forward a, b -> y; backward d_y(, a, b) -> d_a(, d_b).
+// Forward a, b -> y; backward d_y(, a, b) -> d_a(, d_b), of a quotient d_y, b, y -> d_a, d_b.
 const char *cpu_strided(const struct kernel_call *call)
 {
     const struct op_work *work = &call->op->work;
-    bool is_backward = call->op->phase != PHASE_FORWARD, multiplies = work->type != IMPORTED_ADD;
+    bool is_backward = call->op->phase != PHASE_FORWARD, divides = work->type == IMPORTED_DIVIDE;
+    bool multiplies = work->type != IMPORTED_ADD && work->type != IMPORTED_SUBTRACT;
     const struct kernel_array *made = is_backward ? &call->inputs[0] : &call->outputs[0];
     int64_t samples = array_size(made, DIM_BATCH);
     int parts = work->type == IMPORTED_MOVE ? 1 : 2;
@@ -103,42 +124,47 @@ const char *cpu_strided(const struct kernel_call *call)
     if (samples > 0 && array_elements(made) != samples * strided_elements(work->strided))
         return "loops over parts of an image";
     if (!call->outputs[0].data || !made->data) return NULL;
-    struct strided_side sides[5] = {0};
+    struct strided_side sides[6] = {0};
     for (int i = 0; i < parts; i++) {
-        if (reads) sides[i] = side_of(&call->inputs[is_backward + i], samples);
+        int side = is_backward && divides ? (i == 0 ? 1 : 5) : i;
+        if (reads) sides[side] = side_of(&call->inputs[is_backward + i], samples);
         if (is_backward) sides[3 + i] = side_of(&call->outputs[i], samples);
         if (is_backward) call_begin_sum(call, i);
     }
     sides[2] = side_of(made, samples);
     go(work->strided, sides, samples,
-       parts == 1   ? run_move
-       : multiplies ? run_multiply
-                    : run_add,
+       parts == 1                        ? run_move
+       : divides                         ? run_divide
+       : multiplies                      ? run_multiply
+       : work->type == IMPORTED_SUBTRACT ? run_subtract
+                                         : run_add,
        is_backward);
     return NULL;
 }
 
-// Rows of the whole and, in each result, the part of each.
+// Rows of the whole and, in each result, the part of each; of a Join the other way.
 const char *cpu_split(const struct kernel_call *call)
 {
     bool is_backward = call->op->phase != PHASE_FORWARD;
-    const struct kernel_array *whole = is_backward ? &call->outputs[0] : &call->inputs[0];
-    const struct kernel_array *pieces = is_backward ? call->inputs : call->outputs;
-    int count = is_backward ? call->input_count : call->output_count;
+    bool joins = is_backward != (call->op->work.type == IMPORTED_JOIN);
+    const struct kernel_array *whole = joins ? &call->outputs[0] : &call->inputs[0];
+    const struct kernel_array *pieces = joins ? call->inputs : call->outputs;
+    int count = joins ? call->input_count : call->output_count;
     int64_t rows = array_size(whole, DIM_BATCH) * strided_elements(call->op->work.strided);
     int64_t before = 0, width = rows > 0 ? array_elements(whole) / rows : 0, sum = 0;
     for (int i = 0; i < count; i++)
         sum += array_elements(&pieces[i]);
     if (sum != array_elements(whole)) return "parts of an image that are not all of it";
     if (!whole->data || rows == 0) return NULL;
-    if (is_backward) call_begin_sum(call, 0);
+    for (int i = 0; i < call->output_count; i++)
+        call_begin_sum(call, i);
     for (int i = 0; i < count; i++) {
         int64_t own = array_elements(&pieces[i]) / rows;
         for (int64_t k = 0; k < rows * own; k++) {
             REAL *at = (REAL *)whole->data + k / own * width + before + k % own;
             REAL *piece = (REAL *)pieces[i].data + k;
-            if (is_backward) *at += *piece;
-            if (!is_backward) *piece = *at;
+            if (joins) *at += *piece;
+            if (!joins) *piece += *at;
         }
         before += own;
     }

@@ -221,26 +221,61 @@ static bool fits_windows(const struct block *block, const struct op *op)
     return true;
 }
 
+// Rows that parts have their own of, and all together those of the whole.
+static bool fits_parts(const struct block *block, const int *parts, int count, int64_t rows,
+                       int64_t whole)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < count; i++) {
+        int64_t part = tensor_elements(&block->tensors[parts[i]], 1, 1);
+        if (rows < 1 || part % rows != 0) return false;
+        sum += part;
+    }
+    return sum == whole;
+}
+
+// Query, key, value and result, whose last dimensions are read number after number.
+static bool fits_attention(const struct block *block, const struct op *op)
+{
+    static const int LAST[LOOPS_INPUTS] = {4, 4, 5, 5};
+    const struct strided *s = op->work.strided;
+    bool is_it = op->input_count == 3 && op->output_count == 2 && s->count == LOOPS_MOST;
+    for (int i = 0; i < LOOPS_INPUTS && is_it; i++) {
+        int tensor = i < 3 ? op->inputs[i] : op->outputs[0];
+        is_it = strided_fits(s, i, tensor_elements(&block->tensors[tensor], 1, 1)) &&
+                s->steps[i][LAST[i]] == 1;
+    }
+    return is_it && tensor_elements(&block->tensors[op->outputs[1]], 1, 1) ==
+                        s->sizes[0] * s->sizes[1] * s->sizes[2];
+}
+
 // Whether its loops are over the numbers that its tensors have of a sample.
 static bool fits_loops(const struct block *block, const struct op *op)
 {
     const struct strided *s = op->work.strided;
     enum imported_kind type = op->work.type;
-    bool is_pair = type == IMPORTED_MULTIPLY || type == IMPORTED_ADD;
+    bool is_pair = type == IMPORTED_MULTIPLY || type == IMPORTED_ADD || type == IMPORTED_SUBTRACT ||
+                   type == IMPORTED_DIVIDE;
     int64_t loops = s ? strided_elements(s) : 0;
     int64_t made = tensor_elements(&block->tensors[op->outputs[0]], 1, 1);
     int64_t read = tensor_elements(&block->tensors[op->inputs[0]], 1, 1);
-    if (!s) return type != IMPORTED_MOVE && type != IMPORTED_SPLIT && type != IMPORTED_ADD;
+    bool wants = type >= IMPORTED_SUBTRACT && type != IMPORTED_PRODUCTS;
+    if (!s)
+        return type != IMPORTED_MOVE && type != IMPORTED_SPLIT && type != IMPORTED_ADD && !wants;
     if (op->kind != OP_OPERATOR || op->work.places != PLACES_WHOLE) return false;
-    if (type == IMPORTED_SPLIT) {
-        int64_t sum = 0;
-        for (int i = 0; i < op->output_count; i++) {
-            made = tensor_elements(&block->tensors[op->outputs[i]], 1, 1);
-            if (loops < 1 || made % loops != 0) return false;
-            sum += made;
-        }
-        return op->input_count == 1 && sum == read;
-    }
+    if (type == IMPORTED_ATTENTION || type == IMPORTED_CAUSAL_ATTENTION)
+        return fits_attention(block, op);
+    if (type == IMPORTED_SOFTMAX)
+        return op->input_count == 1 && read == made && loops > 0 && s->steps[0][0] > 0 &&
+               loops * s->steps[0][0] == read;
+    if (type == IMPORTED_ROW_SUM || type == IMPORTED_ROW_MEAN || type == IMPORTED_PAD)
+        return op->input_count == 1 && op->output_count == 1 && loops > 0 &&
+               strided_fits(s, 0, read) && strided_fits(s, 1, made);
+    if (type == IMPORTED_SPLIT)
+        return op->input_count == 1 &&
+               fits_parts(block, op->outputs, op->output_count, loops, read);
+    if (type == IMPORTED_JOIN)
+        return op->output_count == 1 && fits_parts(block, op->inputs, op->input_count, loops, made);
     bool is_it = is_pair ? op->input_count == 2 : type == IMPORTED_MOVE && op->input_count == 1;
     for (int i = 0; i < op->input_count && is_it; i++)
         is_it = strided_fits(s, i, tensor_elements(&block->tensors[op->inputs[i]], 1, 1));

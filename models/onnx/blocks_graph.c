@@ -345,6 +345,8 @@ bool blocks_read(struct blocks_graph *b)
     int tensors = b->graph->tensor_count;
     struct names names = {0};
     b->root = ARENA_NEW(b->arena, int, tensors);
+    b->view = ARENA_NEW(b->arena, const struct onnx_node *, tensors);
+    b->laid = ARENA_NEW(b->arena, const int64_t *, tensors);
     b->is_trained = ARENA_NEW(b->arena, bool, tensors);
     b->is_data = ARENA_NEW(b->arena, bool, tensors);
     b->is_fixed = ARENA_NEW(b->arena, bool, tensors);
@@ -373,6 +375,8 @@ bool blocks_read(struct blocks_graph *b)
             take_shape(b, node);
         } else if (is_view(b, node)) {
             bool turns = strcmp(node->type, "Transpose") == 0;
+            b->view[node->outputs[0]] = node;
+            if (turns) blocks_lay(b, node);
             b->root[node->outputs[0]] = b->root[node->inputs[0]];
             b->is_derived[node->outputs[0]] = b->is_derived[node->inputs[0]];
             b->sources[node->outputs[0]] = b->sources[node->inputs[0]];
@@ -385,5 +389,6 @@ bool blocks_read(struct blocks_graph *b)
     for (int n = 0; n < b->graph->node_count; n++) {
         if (b->graph->nodes[n].pass == ONNX_BACKWARD) read_backward(b, &b->graph->nodes[n], &names);
     }
+    blocks_check_laid(b);
     return is_answered(b);
 }

@@ -35,10 +35,13 @@ struct blocks_graph {
     const char *path;
     const struct onnx_graph *graph;
     struct err *err;
-    int64_t batch;  // of the file
-    int logits;     // what the loss reads
-    int scores;     // the same as the loss sees it
-    int *root;      // of a tensor: whose memory it is another view of
+    int64_t batch;                  // of the file
+    int logits;                     // what the loss reads
+    int scores;                     // the same as the loss sees it
+    int *root;                      // of a tensor: whose memory it is another view of
+    const struct onnx_node **view;  // of such a tensor: what makes it of the one before; else NULL
+    const int64_t *
+        *laid;  // of what attention makes: the steps of its dimensions; NULL: as they are
     bool *is_trained;
     bool *is_data;     // the model is given it, or it is made of that alone, as masks are
     bool *is_fixed;    // made of constants alone
@@ -83,9 +86,22 @@ bool blocks_is_apart(const struct blocks_graph *blocks, int tensor);
 // Finds its kernel. One that is given loops goes over all places, as they lie in the whole.
 // models/onnx/blocks_kernel.c
 void blocks_find_kernel(const struct blocks_graph *blocks, struct blocks_operator *op);
-// The loops over a sample (models/strided.h); NULL: its samples are not apart, or it is no such
-// operator. models/onnx/blocks_strided.c
+// The steps of a tensor's dimensions in the memory of its root; false: it has none.
+// models/onnx/blocks_steps.c
+bool blocks_steps(const struct blocks_graph *blocks, int tensor, int64_t steps[]);
+// Lays what attention makes so that this view of it is in order; where that has been done for
+// another one, or readers want it otherwise, there is no kernel.
+void blocks_lay(struct blocks_graph *blocks, const struct onnx_node *view);
+// Takes the kernels away of what makes tensors that some reader sees in another order.
+void blocks_check_laid(struct blocks_graph *blocks);
+// Attention's loops: see models/imported.inc.
+bool blocks_attend(const struct blocks_graph *blocks, const struct blocks_operator *op,
+                   struct strided *strided);
+// The loops over a sample (models/strided.h), and the name of their kernel; NULL: its samples are
+// not apart, or it is no such operator. models/onnx/blocks_strided.c
 const struct strided *blocks_strided(const struct blocks_graph *blocks,
-                                     const struct blocks_operator *op);
+                                     const struct blocks_operator *op, const char **kernel);
+// One loop more, or the one before it longer where it goes on as that does; false: too many.
+bool blocks_add_loop(struct strided *strided, int64_t size, const int64_t steps[LOOPS_INPUTS]);
 // Elements of one sample.
 int64_t blocks_elements(const struct blocks_graph *blocks, int tensor);

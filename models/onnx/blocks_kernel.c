@@ -1,6 +1,5 @@
 #include "models/onnx/blocks_graph.h"
 
-#include "core/names.h"
 #include "models/op_image.h"
 
 #include <math.h>
@@ -9,9 +8,6 @@
 // Which operators are calls that kernels of back ends know: by what of them is left in a block, its
 // tensors and one number. Volumes, constants that are not trained and operands that are there twice
 // are not.
-
-// Operators with loops and a kernel of their own; all others move numbers.
-static const char *const COUNTED[] = {"Mul", "Add", "Split"};
 
 static const struct onnx_tensor *tensor_at(const struct blocks_graph *b, int tensor)
 {
@@ -35,11 +31,22 @@ static bool lies_plain(const struct blocks_graph *b, const struct blocks_operato
     return is_it;
 }
 
+// Both factors are made, and each has a matrix for every group.
+static bool is_of_samples(const struct blocks_graph *b, const struct blocks_operator *op)
+{
+    int64_t left = op->groups * op->rows * op->depth, right = op->groups * op->depth * op->columns;
+    return strcmp(op->node->type, "MatMul") == 0 && blocks_elements(b, op->inputs[0]) == left &&
+           blocks_elements(b, op->inputs[1]) == right;
+}
+
 // A weight is read as it lies: whether by columns depends on how often it was turned on the way.
 static const char *matrix_name(const struct blocks_graph *b, const struct blocks_operator *op)
 {
     bool is_turned = strcmp(op->node->type, "Gemm") == 0 && op->node->scalar != 0;
     is_turned = is_turned != b->is_turned[op->node->inputs[1]];
+    if (op->input_count == 2 && blocks_is_apart(b, op->inputs[0]) &&
+        blocks_is_apart(b, op->inputs[1]))
+        return is_of_samples(b, op) ? "Products" : NULL;
     bool is_one =
         op->groups == 1 && b->is_trained[op->inputs[1]] && tensor_at(b, op->inputs[1])->rank == 2;
     return !is_one ? NULL : is_turned ? "Gemm" : "MatMul";
@@ -101,6 +108,20 @@ static bool is_whole_input(const struct blocks_graph *b, const struct blocks_ope
     return is_all;
 }
 
+// What is beside a tensor is a number: what that does to each element.
+static const char *number_name(const struct blocks_graph *b, const struct blocks_operator *op)
+{
+    const char *type = op->node->type;
+    bool scales = strcmp(type, "Mul") == 0 || strcmp(type, "Div") == 0;
+    bool shifts = strcmp(type, "Add") == 0 || strcmp(type, "Sub") == 0;
+    bool is_one = op->input_count == 1 && op->node->input_count == 2 && op->node->scalar != 0 &&
+                  has_rank(b, op->node->outputs[0], 2, 4);
+    return !is_one || b->is_trained[op->inputs[0]] ? NULL
+           : scales                                ? "Scale"
+           : shifts                                ? "Shift"
+                                                   : NULL;
+}
+
 static const char *name_of(const struct blocks_graph *b, const struct blocks_operator *op)
 {
     const char *type = op->node->type;
@@ -110,7 +131,9 @@ static const char *name_of(const struct blocks_graph *b, const struct blocks_ope
         if (!slides) return matrix_name(b, op);
         return has_rank(b, op->inputs[0], 3, 4) && lies_plain(b, op) ? type : NULL;
     }
-    if (op->kind != BLOCKS_OPERATOR) return NULL;
+    if (op->kind != BLOCKS_OPERATOR || strcmp(type, "Attention") == 0) return NULL;
+    if (strcmp(type, "Softmax") == 0) return NULL;
+    if (number_name(b, op)) return number_name(b, op);
     if (strcmp(type, "LayerNormalization") == 0) return is_row_norm(b, op) ? type : NULL;
     if (strcmp(type, "DropPath") == 0)
         return op->node->output_count == 2 && blocks_is_apart(b, op->inputs[0]) ? type : NULL;
@@ -131,9 +154,8 @@ void blocks_find_kernel(const struct blocks_graph *b, struct blocks_operator *op
     const char *name = name_of(b, op);
     op->kernel = name && imported_find(name) ? name : NULL;
     if (op->kernel || op->kind != BLOCKS_OPERATOR || op->is_derived) return;
-    op->strided = blocks_strided(b, op);
+    op->strided = blocks_strided(b, op, &name);
     if (!op->strided) return;
-    bool has_own = NAME_INDEX(COUNTED, op->node->type) >= 0;
-    op->kernel = has_own ? op->node->type : "Transpose";
+    op->kernel = name;
     op->places = PLACES_WHOLE;
 }

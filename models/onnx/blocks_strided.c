@@ -1,5 +1,6 @@
 #include "models/onnx/blocks_graph.h"
 
+#include <math.h>
 #include <string.h>
 
 // What moves numbers, repeats them or cuts them apart, as loops over the numbers of a sample.
@@ -21,8 +22,7 @@ bool blocks_is_apart(const struct blocks_graph *b, int tensor)
     return b->maker[root] >= 0 && is_batched(b, root) && is_batched(b, tensor);
 }
 
-// One loop more, or the one before it longer where it goes on as that does.
-static bool add_loop(struct strided *s, int64_t size, const int64_t steps[LOOPS_INPUTS])
+bool blocks_add_loop(struct strided *s, int64_t size, const int64_t steps[LOOPS_INPUTS])
 {
     int last = s->count - 1;
     bool goes_on = last >= 0;
@@ -51,7 +51,7 @@ static bool move(const struct blocks_graph *b, const struct blocks_operator *op,
     s->first[0] = reading->first;
     for (int d = 0; d < y->rank && is_apart; d++) {
         const int64_t steps[LOOPS_INPUTS] = {reading->steps[d], 0};
-        is_apart = add_loop(s, d == 0 ? parts : y->dims[d], steps);
+        is_apart = blocks_add_loop(s, d == 0 ? parts : y->dims[d], steps);
     }
     return is_apart && strided_fits(s, 0, sample);
 }
@@ -98,26 +98,25 @@ static bool pair(const struct blocks_graph *b, const struct blocks_operator *op,
     const struct onnx_tensor *first = tensor_at(b, node->inputs[0]);
     const struct onnx_tensor *second = tensor_at(b, node->inputs[1]);
     for (int d = 0; d < y->rank; d++) {
-        const int64_t steps[] = {step_of(first, d, y->rank), step_of(second, d, y->rank)};
-        if (!add_loop(s, d == 0 ? y->dims[0] / b->batch : y->dims[d], steps)) return false;
+        const int64_t steps[LOOPS_INPUTS] = {step_of(first, d, y->rank),
+                                             step_of(second, d, y->rank)};
+        if (!blocks_add_loop(s, d == 0 ? y->dims[0] / b->batch : y->dims[d], steps)) return false;
     }
     return true;
 }
 
-// Rows of what is cut stand behind one another, and of each result its own.
-static bool split(const struct blocks_graph *b, const struct blocks_operator *op, struct strided *s)
+// Rows of the whole of several parts stand behind one another, and of each part its own.
+static bool cut(const struct blocks_graph *b, int whole, const int *parts, int count,
+                struct strided *s)
 {
-    const struct onnx_node *node = op->node;
-    const struct onnx_tensor *x = tensor_at(b, node->inputs[0]);
-    const struct onnx_tensor *first = tensor_at(b, node->outputs[0]);
+    const struct onnx_tensor *x = tensor_at(b, whole), *first = tensor_at(b, parts[0]);
     int axis = 0;
     int64_t width = 0, row = 1, rows = 1;
     while (axis < x->rank && x->dims[axis] == first->dims[axis])
         axis++;
-    if (op->input_count != 1 || axis < 1 || axis == x->rank || !blocks_is_apart(b, node->inputs[0]))
-        return false;
-    for (int o = 0; o < node->output_count; o++)
-        width += tensor_at(b, node->outputs[o])->dims[axis];
+    if (axis < 1 || axis == x->rank || !is_batched(b, whole)) return false;
+    for (int i = 0; i < count; i++)
+        width += tensor_at(b, parts[i])->dims[axis];
     for (int d = 0; d < x->rank; d++)
         *(d < axis ? &rows : &row) *= d == 0 ? x->dims[0] / b->batch : x->dims[d];
     s->count = 1;
@@ -126,13 +125,80 @@ static bool split(const struct blocks_graph *b, const struct blocks_operator *op
     return width == x->dims[axis];
 }
 
-const struct strided *blocks_strided(const struct blocks_graph *b, const struct blocks_operator *op)
+static bool split(const struct blocks_graph *b, const struct blocks_operator *op, struct strided *s)
 {
-    const char *type = op->node->type;
+    const struct onnx_node *node = op->node;
+    return op->input_count == 1 && blocks_is_apart(b, node->inputs[0]) &&
+           cut(b, node->inputs[0], node->outputs, node->output_count, s);
+}
+
+static bool join(const struct blocks_graph *b, const struct blocks_operator *op, struct strided *s)
+{
+    const struct onnx_node *node = op->node;
+    bool is_it = op->input_count == node->input_count;
+    for (int i = 0; i < node->input_count && is_it; i++)
+        is_it = blocks_is_apart(b, node->inputs[i]);
+    return is_it && cut(b, node->outputs[0], node->inputs, node->input_count, s);
+}
+
+static bool rows(const struct blocks_graph *b, const struct blocks_operator *op, struct strided *s)
+{
+    const struct onnx_tensor *x = tensor_at(b, op->node->inputs[0]);
+    if (op->input_count != 1 || !isfinite(op->node->scalar) ||
+        !blocks_is_apart(b, op->node->inputs[0]) || x->rank < 2)
+        return false;
+    s->count = 1;
+    s->steps[0][0] = x->dims[x->rank - 1];
+    s->sizes[0] = blocks_elements(b, op->inputs[0]) / x->dims[x->rank - 1];
+    return true;
+}
+
+// What is read goes to places of the result, along the first dimension as in a move.
+static bool place(const struct blocks_graph *b, const struct blocks_operator *op, struct strided *s)
+{
+    const struct onnx_node *node = op->node;
+    const struct onnx_tensor *x = tensor_at(b, node->inputs[0]);
+    const struct onnx_reading *reading = node->reading;
+    if (!reading || op->input_count != 1 || !blocks_is_apart(b, node->inputs[0]) ||
+        !is_batched(b, node->outputs[0]))
+        return false;
+    int64_t parts = x->dims[0] / b->batch, made = blocks_elements(b, node->outputs[0]);
+    bool is_apart = b->batch == 1 || reading->steps[0] * parts == made;
+    s->first[1] = reading->first;
+    for (int d = 0; d < x->rank && is_apart; d++) {
+        const int64_t steps[LOOPS_INPUTS] = {step_of(x, d, x->rank), reading->steps[d]};
+        is_apart = blocks_add_loop(s, d == 0 ? parts : x->dims[d], steps);
+    }
+    return is_apart && strided_fits(s, 1, made);
+}
+
+static const struct strided_row {
+    const char *type, *kernel;
+    bool (*find)(const struct blocks_graph *b, const struct blocks_operator *op, struct strided *s);
+} ROWS[] = {
+    {"Mul", "Mul", pair},
+    {"Add", "Add", pair},
+    {"Sub", "Sub", pair},
+    {"Div", "Div", pair},
+    {"Split", "Split", split},
+    {"Concat", "Join", join},
+    {"Pad", "Pad", place},
+    {"ReduceSum", "ReduceSum", place},
+    {"Softmax", "Softmax", rows},
+    {"ReduceMean", "ReduceMean", place},
+    {"Attention", "Attention", blocks_attend},
+};
+
+const struct strided *blocks_strided(const struct blocks_graph *b, const struct blocks_operator *op,
+                                     const char **kernel)
+{
+    static const struct strided_row MOVES = {"", "Transpose", move};
+    const struct onnx_node *node = op->node;
+    const struct strided_row *row = &MOVES;
     struct strided *s = ARENA_NEW(b->arena, struct strided, 1);
-    bool is_pair = strcmp(type, "Mul") == 0 || strcmp(type, "Add") == 0;
-    bool is_it = is_pair                      ? pair(b, op, s)
-                 : strcmp(type, "Split") == 0 ? split(b, op, s)
-                                              : move(b, op, s);
-    return is_it ? s : NULL;
+    for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++)
+        if (strcmp(node->type, ROWS[i].type) == 0) row = &ROWS[i];
+    bool is_causal = node->mode && strcmp(node->mode, "causal") == 0;
+    *kernel = is_causal ? "CausalAttention" : row->kernel;
+    return row->find(b, op, s) ? s : NULL;
 }

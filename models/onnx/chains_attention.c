@@ -1,5 +1,6 @@
 #include "models/onnx/chains_find.h"
 
+#include <math.h>
 #include <string.h>
 
 // Attention as exporters write it out: scores = q k^T, scaled before or behind, masks added or
@@ -13,6 +14,7 @@ enum { LINKS_MOST = 8, MASKS_MOST = 2 };
 struct found {
     const struct onnx_call *product;  // q k^T
     int masks[MASKS_MOST], mask_count;
+    double scale;  // of the scores; NaN: not known, or more is done to them than kernels do
 };
 
 static const struct onnx_value *value_at(const struct chain_model *c, int value)
@@ -57,6 +59,16 @@ static int passed(const struct chain_model *c, const struct onnx_call *call)
     return chain_is_factor(c, call->inputs[1]) ? 0 : chain_is_factor(c, call->inputs[0]) ? 1 : -1;
 }
 
+// The number that such a call multiplies by.
+static double factor_of(const struct chain_model *c, const struct onnx_call *call)
+{
+    bool divides = is(call, "Div");
+    if (!divides && !is(call, "Mul")) return 1;
+    const struct onnx_value *of = value_at(c, call->inputs[1 - passed(c, call)]);
+    if (!of->numbers) return (double)NAN;
+    return divides ? 1 / of->numbers[0] : of->numbers[0];
+}
+
 // From the softmax back to q k^T; false where anything else lies between.
 static bool find_scores(const struct chain_model *c, int value, int readers, int links,
                         struct found *found)
@@ -68,7 +80,10 @@ static bool find_scores(const struct chain_model *c, int value, int readers, int
         return true;
     }
     int through = passed(c, call);
-    if (through >= 0) return find_scores(c, call->inputs[through], 1, links + 1, found);
+    if (through >= 0) {
+        found->scale *= factor_of(c, call);
+        return find_scores(c, call->inputs[through], 1, links + 1, found);
+    }
     bool chooses = is(call, "Where");
     if ((!chooses && !is(call, "Add")) || found->mask_count == MASKS_MOST) return false;
     for (int i = chooses; i < 2 + chooses; i++) {
@@ -113,7 +128,7 @@ static int asked(const struct chain_model *c, int condition)
 // The softmax over the last dimension behind the probabilities: past dropout, other types, and
 // what makes rows of nothing but masks 0, which may ask the probabilities or the scores. -1: there
 // is none. `readers`: of the scores.
-static int find_softmax(const struct chain_model *c, int value, int *readers)
+static int find_softmax(const struct chain_model *c, int value, int *readers, double *scale)
 {
     int scores = -1;
     *readers = 1;
@@ -129,6 +144,7 @@ static int find_softmax(const struct chain_model *c, int value, int *readers)
         int source = is(call, "Where") ? asked(c, call->inputs[0]) : -1;
         int through = source >= 0 ? 2 : is(call, "Dropout") ? 0 : passed(c, call);
         if (through < 0 || c->reader_count[value] != 1) return -1;
+        if (is(call, "Dropout") || source >= 0 || factor_of(c, call) != 1) *scale = (double)NAN;
         value = call->inputs[through];
         bool asks_itself = source == value;
         if (source >= 0 && !asks_itself) {
@@ -170,7 +186,7 @@ static void turn_back(const struct chain_model *c, struct onnx_call *call, const
     call->proto = proto;
 }
 
-static int unscaled(const struct chain_model *c, int value)
+static int unscaled(const struct chain_model *c, int value, double *scale)
 {
     for (int links = 0; links < LINKS_MOST; links++) {
         int maker = value < 0 ? -1 : c->maker[value];
@@ -178,6 +194,7 @@ static int unscaled(const struct chain_model *c, int value)
         bool scales = call && !call->is_folded && (is(call, "Mul") || is(call, "Div"));
         int through = scales ? passed(c, call) : -1;
         if (through < 0) return value;
+        *scale *= factor_of(c, call);
         value = call->inputs[through];
     }
     return value;
@@ -186,10 +203,10 @@ static int unscaled(const struct chain_model *c, int value)
 // The keys as they lay before they were turned for the product: in front of the transposition where
 // that does nothing else, else behind one that leaves the last two places be. -1: they were not
 // turned.
-static int find_keys(const struct chain_model *c, int value)
+static int find_keys(const struct chain_model *c, int value, double *scale)
 {
     int path[LINKS_MOST], count = 0;
-    value = unscaled(c, value);
+    value = unscaled(c, value, scale);
     while (count < LINKS_MOST) {
         const struct onnx_call *found = only_maker(c, value, 1);
         path[count++] = value;
@@ -223,8 +240,8 @@ static int find_keys(const struct chain_model *c, int value)
 bool chain_join_attention(const struct chain_model *c, struct onnx_call *call)
 {
     if (!is(call, "MatMul") || call->input_count != 2) return false;
-    int readers = 1, softmax = find_softmax(c, call->inputs[0], &readers);
-    struct found found = {0};
+    struct found found = {.scale = 1};
+    int readers = 1, softmax = find_softmax(c, call->inputs[0], &readers, &found.scale);
     if (softmax < 0 || c->reader_count[call->inputs[0]] != 1) return false;
     const struct onnx_call *of = &c->model->calls[softmax];
     if (!find_scores(c, of->inputs[0], readers, 0, &found)) return false;
@@ -237,12 +254,13 @@ bool chain_join_attention(const struct chain_model *c, struct onnx_call *call)
     bool has_rows = scores->rank >= 3 && values->rank >= 2 && queries->rank == scores->rank;
     if (!has_rows || value_at(c, right)->is_constant || values->is_constant) return false;
     double depth = (double)(queries->dims[queries->rank - 1] + values->dims[values->rank - 1]);
-    int keys = find_keys(c, right);
+    int keys = find_keys(c, right, &found.scale);
     if (keys < 0) return false;
-    int inputs[3 + MASKS_MOST] = {unscaled(c, left), keys, call->inputs[1]};
+    int inputs[3 + MASKS_MOST] = {unscaled(c, left, &found.scale), keys, call->inputs[1]};
     for (int i = 0; i < found.mask_count; i++)
         inputs[3 + i] = found.masks[i];
     chain_become(c, call, "Attention", inputs, 3 + found.mask_count);
+    chain_say(c, call, "scale", found.scale);
     call->flop = 2 * (double)scores->elements * depth;
     return true;
 }

@@ -77,6 +77,48 @@ static bool repeat(const struct onnx_model *model, const struct onnx_call *call,
     return true;
 }
 
+// Where numbers of the input stand in the result, of which these dimensions are one.
+static bool sum(const struct onnx_model *model, const struct onnx_call *call,
+                struct onnx_reading *reading, int64_t *steps)
+{
+    const struct onnx_value *input = call_input(model, call, 0);
+    const int64_t *axes = NULL;
+    int count = 0;
+    bool is_summed[RANK_MOST] = {0};
+    (void)reading;
+    if (!call_ints(model, call, "axes", 1, &axes, &count)) return false;
+    for (int i = 0; i < count; i++)
+        is_summed[axes[i] < 0 ? axes[i] + input->rank : axes[i]] = true;
+    int64_t step = 1;
+    for (int i = input->rank - 1; i >= 0; i--) {
+        bool is_one = is_summed[i] || count <= 0;
+        steps[i] = is_one ? 0 : step;
+        step *= is_one ? 1 : input->dims[i];
+    }
+    return true;
+}
+
+// In front of which zeros stand, and behind which; nothing else, and nothing is cut off.
+static bool pad(const struct onnx_model *model, const struct onnx_call *call,
+                struct onnx_reading *reading, int64_t *steps)
+{
+    const struct onnx_value *input = call_input(model, call, 0);
+    const struct onnx_value *output = &model->values[call->outputs[0]];
+    const struct onnx_value *with = call_input(model, call, 2);
+    const int64_t *pads = NULL;
+    int count = 0;
+    bool is_zero = !with || (with->numbers && with->elements == 1 && with->numbers[0] == 0);
+    bool is_constant = !attribute_has(call, "mode") || attribute_is(call, "mode", "constant");
+    if (!is_zero || !is_constant || attribute_float(call, "value", 0) != 0) return false;
+    if (!call_ints(model, call, "pads", 1, &pads, &count) || count != 2 * input->rank) return false;
+    skip(output, steps);
+    for (int i = 0; i < input->rank; i++) {
+        if (pads[i] < 0 || pads[input->rank + i] < 0) return false;
+        reading->first += pads[i] * steps[i];
+    }
+    return true;
+}
+
 const struct onnx_reading *reading_of(struct arena *arena, const struct onnx_model *model,
                                       const struct onnx_call *call)
 {
@@ -84,7 +126,8 @@ const struct onnx_reading *reading_of(struct arena *arena, const struct onnx_mod
         const char *type;
         bool (*read)(const struct onnx_model *model, const struct onnx_call *call,
                      struct onnx_reading *reading, int64_t *steps);
-    } ROWS[] = {{"Transpose", turn}, {"Slice", cut}, {"Gather", choose}, {"Expand", repeat}};
+    } ROWS[] = {{"Transpose", turn}, {"Slice", cut},      {"Gather", choose}, {"Expand", repeat},
+                {"ReduceSum", sum},  {"ReduceMean", sum}, {"Pad", pad}};
     if (!call_input(model, call, 0) || call->outputs[0] < 0) return NULL;
     for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
         if (strcmp(ROWS[i].type, call->type) != 0) continue;

@@ -18,14 +18,53 @@ static double epsilon(const struct onnx_model *model, const struct onnx_call *ca
     return attribute_float(call, "epsilon", 1e-5);
 }
 
+static double number_at(const struct onnx_model *model, const struct onnx_call *call, int input)
+{
+    const struct onnx_value *value = call_input(model, call, input);
+    return value && value->numbers && value->elements == 1 ? value->numbers[0] : (double)NAN;
+}
+
 // A number that is added, as epsilon is to the mean of squares.
 static double added(const struct onnx_model *model, const struct onnx_call *call)
 {
-    for (int i = 0; i < 2; i++) {
-        const struct onnx_value *value = call_input(model, call, i);
-        if (value && value->numbers && value->elements == 1) return value->numbers[0];
-    }
-    return (double)NAN;
+    double second = number_at(model, call, 1);
+    return isfinite(second) ? second : number_at(model, call, 0);
+}
+
+static double taken_away(const struct onnx_model *model, const struct onnx_call *call)
+{
+    return -number_at(model, call, 1);
+}
+
+// 0 of two tensors.
+static double multiplied(const struct onnx_model *model, const struct onnx_call *call)
+{
+    double factor = added(model, call);
+    return isfinite(factor) ? factor : 0;
+}
+
+static double divided(const struct onnx_model *model, const struct onnx_call *call)
+{
+    return 1 / number_at(model, call, 1);
+}
+
+// A row is over the last dimension.
+static double last_axis(const struct onnx_model *model, const struct onnx_call *call)
+{
+    const struct onnx_value *x = call_input(model, call, 0);
+    int64_t axis = attribute_int(call, "axis", -1);
+    return axis == -1 || (x && axis + 1 == x->rank) ? 0 : (double)NAN;
+}
+
+// The factor on scores, of which attributes have 32 bits; kernels drop nothing and cap nothing.
+static double score_factor(const struct onnx_model *model, const struct onnx_call *call)
+{
+    const struct onnx_value *query = call_input(model, call, 0);
+    bool is_plain = !attribute_has(call, "dropout") && attribute_float(call, "softcap", 0) == 0;
+    if (!is_plain || !query || query->rank < 1) return (double)NAN;
+    double usual = 1 / sqrt((double)query->dims[query->rank - 1]);
+    double scale = attribute_float(call, "scale", usual);
+    return fabs(scale / usual - 1) < 1e-6 ? usual : scale;
 }
 
 static double slope_below(const struct onnx_model *model, const struct onnx_call *call)
@@ -67,9 +106,8 @@ static double by_tanh(const struct onnx_model *model, const struct onnx_call *ca
 static double bound(const struct onnx_model *model, const struct onnx_call *call, int input,
                     const char *name)
 {
-    const struct onnx_value *value = call_input(model, call, input);
     if (attribute_has(call, name)) return attribute_float(call, name, 0);
-    return value && value->numbers && value->elements == 1 ? value->numbers[0] : (double)NAN;
+    return number_at(model, call, input);
 }
 
 // In an input since opset 12, which may be left out as the attribute may.
@@ -169,7 +207,11 @@ static const struct scalar_row {
     {"Concat", joins_channels},
     {"Resize", ways_of_resizing},
     {"Upsample", ways_of_resizing},
-    {"Mul", none},
+    {"Mul", multiplied},
+    {"Div", divided},
+    {"Sub", taken_away},
+    {"Softmax", last_axis},
+    {"Attention", score_factor},
     {"Dropout", dropped},
     {"DropPath", dropped},
     {"ReduceMean", none},

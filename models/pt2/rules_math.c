@@ -453,5 +453,9 @@ bool pt2_attention(struct pt2_node *node, const char *type)
     Onnx__NodeProto *proto =
         draft_put(node->draft, "Attention", pt2_output(node, 0), mask ? 4 : 3, inputs);
     draft_put_int(node->draft, proto, "is_causal", pt2_bool(node, "is_causal", false));
+    if (pt2_has(node, "scale"))
+        draft_put_float(node->draft, proto, "scale", pt2_number(node, "scale", 1));
+    if (pt2_number(node, "dropout_p", 0) > 0)
+        draft_put_float(node->draft, proto, "dropout", pt2_number(node, "dropout_p", 0));
     return is_clean(node);
 }

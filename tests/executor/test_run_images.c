@@ -16,6 +16,7 @@
 #define PARTS "tests/data/onnx/parts.onnx"
 #define JAX "tests/data/stablehlo/convolutions.mlir"
 #define DROPPED "tests/data/pt2/dropped.pt2"
+#define ATTENDS "tests/data/pt2/attends.pt2"
 #define UNET "tests/data/onnx/unet_small.onnx"
 
 static const double TOLERANCE = 1e-11;
@@ -146,7 +147,7 @@ static void networks_learn_as_in_pytorch(void **state)
 // tests/judges/moves.py
 static void permutations_learn_as_in_pytorch(void **state)
 {
-    learns_as_told(*state, "tests/data/pt2", "pt2", 4, 1);
+    learns_as_told(*state, "tests/data/pt2", "pt2", 4, 2);
 }
 
 // What permutes, cuts and shuffles takes whole images of its ranks; samples that are dropped are
@@ -154,8 +155,10 @@ static void permutations_learn_as_in_pytorch(void **state)
 static void permutations_equal_one_rank(void **state)
 {
     static const int TRIED[] = {0, 4, 7};
-    for (size_t i = 0; i < sizeof TRIED / sizeof *TRIED; i++)
+    for (size_t i = 0; i < sizeof TRIED / sizeof *TRIED; i++) {
         equals_one_rank(*state, DROPPED, &PLANS[TRIED[i]]);
+        equals_one_rank(*state, ATTENDS, &PLANS[TRIED[i]]);
+    }
     struct run_case pairs = case_of(*state, DROPPED), all = pairs;
     all.parallel.micro_batch = BATCH;
     const struct run_outcome *expected = run_case_done(*state, &pairs);
@@ -240,6 +243,38 @@ static void emulated_gpus_compute_what_a_cpu_does(void **state)
     }
 }
 
+// What CPUs alone have kernels for, by who plans for GPUs and by who runs there.
+static void operators_of_cpus_are_named(void **state)
+{
+    struct err err = {0};
+    const struct import_options options = {0};
+    struct graph *graph = tiny_graph(*state, text_of(*state, ATTENDS), &options);
+    assert_true(unexecuted_check_graph(graph, "cpu", &err));
+    assert_false(unexecuted_check_graph(graph, "gpu", &err));
+    assert_non_null(strstr(err.text, "is not executed on a gpu, because CPUs alone have a kernel"));
+}
+
+// A config whose loops of attention reach past its tensors is no model: the first number but 0 of
+// each list made larger.
+static void loops_past_tensors_are_refused(void **state)
+{
+    static const char *const KEYS[] = {"\"sizes\"", "\"steps\"", "\"other_steps\"",
+                                       "\"third_steps\"", "\"fourth_steps\""};
+    char *text = arena_copy(*state, text_of(*state, ATTENDS));
+    for (size_t i = 0; i < sizeof KEYS / sizeof *KEYS; i++) {
+        struct err err = {0};
+        struct json_document document;
+        char *at = strstr(strstr(text, "\"CausalAttention\""), KEYS[i]);
+        char *digit = strpbrk(at + strlen(KEYS[i]), "123456789"), kept = *digit;
+        *digit = '9';
+        assert_true(json_parse(*state, "tiny.json", text, strlen(text), &document, &err));
+        struct json root = json_root(&document);
+        assert_null(model_read(*state, "tiny", &root, NULL, NULL, &err));
+        assert_non_null(strstr(err.text, "loops that its tensors have not"));
+        *digit = kept;
+    }
+}
+
 // The first operator without a kernel is named, by who plans and by who runs.
 static void operators_without_kernels_are_named(void **state)
 {
@@ -269,6 +304,8 @@ int main(void)
         cmocka_unit_test(strips_are_radius_times_edge_times_channels),
         cmocka_unit_test(emulated_gpus_compute_what_a_cpu_does),
         cmocka_unit_test(operators_without_kernels_are_named),
+        cmocka_unit_test(operators_of_cpus_are_named),
+        cmocka_unit_test(loops_past_tensors_are_refused),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

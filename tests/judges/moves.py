@@ -1,6 +1,7 @@
-"""Exports a network that permutes, cuts, shuffles and drops as tests/data/pt2/moved.pt2 and dropped.pt2, trains the
-former for a step on one CPU rank, and holds loss and gradients against PyTorch's: moves.py MESHWRIGHT. Writes what
-PyTorch says into tests/data/pt2/steps.tsv, for tests/executor/test_run_images.c.
+"""Exports a network that permutes, cuts, shuffles and drops as tests/data/pt2/moved.pt2 and dropped.pt2, and one that
+attends as attends.pt2, trains the first and the last for a step on one CPU rank, and holds loss and gradients against
+PyTorch's: moves.py MESHWRIGHT. Writes what PyTorch says into tests/data/pt2/steps.tsv, for
+tests/executor/test_run_images.c.
 
 Of the program come weights before and after a step of SGD, and the data by their definition
 (executor/engine/images.c). Needs torch (made with 2.15) and numpy."""
@@ -52,6 +53,42 @@ class Moved(torch.nn.Module):
         return self.head(self.layers(self.stem(x)).mean((2, 3)))
 
 
+class Attention(torch.nn.Module):
+    """Two heads that attend to fewer places, heads that attend to those before them, and channels to channels."""
+    def __init__(self, width, heads=2):
+        super().__init__()
+        self.norm, self.last = (torch.nn.LayerNorm(width, eps=2.0**-10) for _ in range(2))
+        self.q, self.kv = torch.nn.Linear(width, width), torch.nn.Linear(width, 2 * width)
+        self.out, self.fewer, self.heads = torch.nn.Linear(width, width), torch.nn.Conv2d(width, width, 2, 2), heads
+
+    def attend(self, x, of, is_causal):
+        q, (k, v) = self.q(x), self.kv(of).chunk(2, -1)
+        q, k, v = (part.reshape(len(x), part.shape[1], self.heads, -1).transpose(1, 2) for part in (q, k, v))
+        y = functional.scaled_dot_product_attention(q, k, v, is_causal=is_causal)
+        return y.transpose(1, 2).reshape(x.shape)
+
+    def forward(self, x):
+        n, c, h, w = x.shape
+        t = self.norm(x.flatten(2).transpose(1, 2))
+        few = self.fewer(t.transpose(1, 2).reshape(n, c, h, w)).flatten(2).transpose(1, 2)
+        y = self.out(self.attend(t, few, False)) - self.attend(t, t, True)
+        scores = t.transpose(1, 2) @ t / 8
+        z = t @ scores.softmax(-1).transpose(1, 2) - t.mean(1, keepdim=True)
+        z = z / (1.5 + functional.softplus(t)) + functional.pad(y[:, 1:], (0, 0, 0, 1))
+        z = self.last(torch.cat((z[:, 2:], z[:, :2]), 1)) + scores.sum((1, 2), keepdim=True) * 0.01
+        return x + z.transpose(1, 2).reshape(n, c, h, w)
+
+
+class Attends(torch.nn.Module):
+    def __init__(self, width=8):
+        super().__init__()
+        self.stem, self.head = torch.nn.Conv2d(3, width, 3, 2, 1), torch.nn.Linear(width, 5)
+        self.layers = torch.nn.Sequential(*(Attention(width) for _ in range(LAYERS)))
+
+    def forward(self, x):
+        return self.head(self.layers(self.stem(x)).flatten(2).mean(2))
+
+
 def parameter(name, found):
     """Layers have the names of the first of them, and their place in the sequence behind these."""
     parts = name.split('.')
@@ -61,32 +98,36 @@ def parameter(name, found):
     return found[keys[at]]
 
 
-def main():
-    for name, drops in (('moved', False), ('dropped', True)):
-        torch.manual_seed(1)
-        model = Moved(drops).train()
-        strip(torch.export.export(model, (torch.zeros(BATCH, 3, 16, 16),)), f'{FOLDER}/{name}.pt2')
-    model, gradients = Moved(False).double(), {}
+def compare(name, model, program):
+    gradients = {}
     with tempfile.TemporaryDirectory() as scratch:
-        loss_of_run, found = train(sys.argv[1], f'{FOLDER}/moved.pt2', scratch, BATCH, SEED)
-    for name, weight in model.named_parameters():
-        of = parameter(name, found)
-        gradients[name] = of['first_moment'].reshape(weight.shape)
+        loss_of_run, found = train(program, f'{FOLDER}/{name}.pt2', scratch, BATCH, SEED)
+    for key, weight in model.named_parameters():
+        of = parameter(key, found)
+        gradients[key] = of['first_moment'].reshape(weight.shape)
         with torch.no_grad():
-            weight.copy_(torch.tensor(of['weight'].reshape(weight.shape) + RATE * gradients[name]))
+            weight.copy_(torch.tensor(of['weight'].reshape(weight.shape) + RATE * gradients[key]))
     images, labels = map(torch.tensor, draw(SEED, 0, [BATCH, 3, 16, 16], 5, False))
     loss = functional.cross_entropy(model(images), labels)
     loss.backward()
     worst = squares = 0
-    for name, weight in model.named_parameters():
+    for key, weight in model.named_parameters():
         expected = weight.grad.numpy()
         squares += (expected ** 2).sum()
-        worst = max(worst, numpy.abs(gradients[name] - expected).max() / max(1e-3, numpy.abs(expected).max()))
+        worst = max(worst, numpy.abs(gradients[key] - expected).max() / max(1e-3, numpy.abs(expected).max()))
     error = abs(loss.item() - loss_of_run) / loss.item()
-    print(f'moved: loss {loss.item():.6f}, off by {error:.1e}; {len(gradients)} gradients, off by {worst:.1e} at most')
+    print(f'{name}: loss {loss.item():.6f}, off by {error:.1e}; {len(gradients)} gradients, off by {worst:.1e} at most')
     assert len(gradients) == len(found) and error < 1e-12 and worst < 1e-9
+    return f'{name}\t{loss.item():.17g}\t{squares ** 0.5:.17g}\n'
+
+
+def main():
+    for name, model in (('moved', Moved(False)), ('dropped', Moved(True)), ('attends', Attends())):
+        torch.manual_seed(1)
+        strip(torch.export.export(model.train(), (torch.zeros(BATCH, 3, 16, 16),)), f'{FOLDER}/{name}.pt2')
+    rows = [compare('moved', Moved(False).double(), sys.argv[1]), compare('attends', Attends().double(), sys.argv[1])]
     with open(f'{FOLDER}/steps.tsv', 'w') as file:
-        file.write(f'moved\t{loss.item():.17g}\t{squares ** 0.5:.17g}\n')
+        file.writelines(rows)
 
 
 if __name__ == '__main__':
