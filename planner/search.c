@@ -10,6 +10,7 @@
 #include "planner/refuse.h"
 #include "planner/remedies.h"
 #include "planner/scan.h"
+#include "planner/search_counts.h"
 #include "planner/search_stays.h"
 #include "simulator/closed_form.h"
 #include "simulator/evaluate.h"
@@ -350,8 +351,11 @@ static bool search_space(struct search *search, struct err *err)
     if (scanned.ranking.count > 0) {
         double refined_s = refine_layers(search, &scanned.ranking);
         if (!search->stopped) {
+            double layers_s = scanned.ranking.items[0].closed_form_s;
             polish(&search->work, &search->scratch, &search->scan, &scanned.ranking);
             search_stays(&search->work, &search->scratch, &search->scan, &scanned.ranking);
+            search_counts(&search->work, &search->scratch, &search->scan, layers_s,
+                          &scanned.ranking);
         }
         judge(search, &scanned, fmin(scanned.bound_s, refined_s));
     } else {
