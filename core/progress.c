@@ -41,7 +41,7 @@ void progress_show(struct progress *progress, const char *format, ...)
 const char *progress_left(const struct progress *progress, double done_ratio,
                           char text[PROGRESS_LEFT_BYTES])
 {
-    assert(done_ratio >= 0 && done_ratio <= 1 + 1e-9);
+    assert(done_ratio >= 0);
     static const double DONE_LEAST = 0.02;
     *text = '\0';
     if (done_ratio < DONE_LEAST || done_ratio > 1) return text;

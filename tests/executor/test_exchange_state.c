@@ -102,10 +102,12 @@ static void what_came_is_added_or_begins(void **state)
     assert_true(exchange_run(engine, 0));
     assert_true(bench.to[5] == 21 && bench.to[6] == 7);
     bench.instr.input_count = 2;
+    bench.instr.combine = LAYOUT_SUM;
     assert_true(exchange_run(engine, 0));
     assert_true(bench.to[5] == 42 && bench.to[6] == 7);
     engine = gradient_bench(*state, &bench);
     bench.instr.collective = COLLECTIVE_SLICE;
+    bench.instr.combine = LAYOUT_SUM;
     bench.instr.relay = 1;
     bench.buffers[0].layout.of[0] = DIM_WIDTH;
     bench.outputs[0].adds = true;
