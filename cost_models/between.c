@@ -106,6 +106,19 @@ static double reshard_s(const struct price_context *context, const struct progra
     return longest_s;
 }
 
+// Whether the outputs of a block in front are the same: those of ways to treat one kind are.
+static bool repeats_output(const struct program *program, int index)
+{
+    const struct block_program *block = program->blocks[index];
+    for (int i = index - 1; i >= 0; i--) {
+        const struct block_program *before = program->blocks[i];
+        if (before->output_bytes == block->output_bytes &&
+            layout_equal(&before->output_layout, &block->output_layout))
+            return true;
+    }
+    return false;
+}
+
 // Every hop is as long as that of the largest output, which alone is written down.
 double between_hop_s(const struct price_context *context, const struct program *program)
 {
@@ -115,6 +128,7 @@ double between_hop_s(const struct price_context *context, const struct program *
     double worst_s = 0;
     const struct block_program *worst = NULL;
     for (int i = 0; mesh_axes_of(mesh, AXIS_PP) && i < program->block_count; i++) {
+        if (repeats_output(program, i)) continue;
         double one_s = output_hop_s(&quiet, program, program->blocks[i]);
         if (one_s <= worst_s) continue;
         worst_s = one_s;
