@@ -33,7 +33,9 @@ void *arena_alloc(struct arena *arena, size_t count, size_t size);
 // Makes room for one more: `items` as they are where `count` of them leave some of `capacity`, else
 // in an array of twice the room.
 #define ARENA_GROW(arena, items, count, capacity) \
-    ((items) = arena_grown((arena), (items), (count), &(capacity), sizeof *(items)))
+    ((count) < (capacity)                         \
+         ? (items)                                \
+         : ((items) = arena_grown((arena), (items), (count), &(capacity), sizeof *(items))))
 void *arena_grown(struct arena *arena, void *items, int count, int *capacity, size_t size);
 
 // The same for a text of `length` bytes that is to take `count` more and a NUL.
