@@ -52,6 +52,29 @@ bool lowering_is_apart(const struct lowering *low)
     return low->joins >> JOIN_APART & 1;
 }
 
+static bool has_keys(const struct op *op)
+{
+    bool found = false;
+    for (int i = 0; i < op->input_count; i++)
+        found |= strategy_is_keys(op, false, i);
+    for (int i = 0; i < op->output_count; i++)
+        found |= strategy_is_keys(op, true, i);
+    return found;
+}
+
+// Whether it reduces over a dim that is split.
+static bool reduces_split(const struct lowering *low, const struct op *op,
+                          const struct strategy *strategy)
+{
+    bool is_split = false;
+    if (op_inner_reductions(op) == 0) return false;
+    for (int i = 0; i < low->mesh->axis_count; i++) {
+        enum dim dim = strategy->of[i];
+        is_split |= dim && op_rule(op->kind)->split(low->block, op, dim) == SPLIT_REDUCED;
+    }
+    return is_split;
+}
+
 // Backward has the strategies of forward, a sum of gradients its own.
 const struct op_layouts *lowering_layouts(struct lowering *low, int index)
 {
@@ -66,6 +89,9 @@ const struct op_layouts *lowering_layouts(struct lowering *low, int index)
             op->kind == OP_CHOOSE_BACKWARD
                 ? strategy_zeros(low->mesh, low->request->parallel, low->block, op->outputs[i])
                 : strategy_output(low->mesh, &layouts->strategy, low->block, op, i);
+    layouts->has_keys = has_keys(op);
+    layouts->reduces = reduces_split(low, op, &layouts->strategy);
+    layouts->linear = linear_axes(low, op, &layouts->strategy);
     layouts->known = true;
     return layouts;
 }
@@ -107,6 +133,7 @@ static int64_t moved_bytes(const struct lowering *low, const struct instr *instr
 static void local_sizes(const struct lowering *low, const struct op *op, const struct instr *instr,
                         int64_t size[DIM_COUNT])
 {
+    bool may_be_keys = low->layouts[instr->op].has_keys;
     memset(size, 0, DIM_COUNT * sizeof *size);
     if (instr->rows) size[instr->dim] = part_of(low, instr, instr_part(instr));
     for (int i = 0; i < instr->input_count + instr->output_count; i++) {
@@ -115,7 +142,8 @@ static void local_sizes(const struct lowering *low, const struct op *op, const s
         int b = output ? instr->outputs[index] : instr->inputs[index];
         const struct buffer *buffer = &low->program->buffers[b];
         const struct tensor *tensor = &low->block->tensors[buffer->tensor];
-        bool keys = strategy_is_keys(op, output, index) && op_keys_dim(low->block, op) == DIM_SEQ;
+        bool keys = may_be_keys && strategy_is_keys(op, output, index) &&
+                    op_keys_dim(low->block, op) == DIM_SEQ;
         for (int e = 0; e < tensor->rank; e++) {
             enum dim dim = tensor->extents[e].dim;
             enum dim as = keys && dim == DIM_SEQ ? DIM_KV_SEQ : dim;
@@ -369,20 +397,16 @@ static void lower_inner_reductions(struct lowering *low, int index, const struct
 {
     const struct op *op = &low->block->ops[index];
     const struct op_rule *rule = op_rule(op->kind);
-    int count = op_inner_reductions(op);
-    if (count == 0) return;
-    struct layout whole = lowering_layouts(low, index)->outputs[0];
+    int count = low->layouts[index].reduces ? op_inner_reductions(op) : 0;
+    struct layout whole = low->layouts[index].outputs[0];
     for (int n = 1; n <= count; n++) {
         struct layout partial = whole;
-        bool is_split = false;
         for (int i = 0; i < low->mesh->axis_count; i++) {
             enum dim dim = strategy->of[i];
             if (!dim || rule->split(low->block, op, dim) != SPLIT_REDUCED) continue;
-            is_split = true;
             whole.of[i] = LAYOUT_WHOLE;
             partial.of[i] = n == 1 && op_is_loss(op->kind) ? LAYOUT_MAX : LAYOUT_SUM;
         }
-        if (!is_split) return;
         int64_t bytes = inner_bytes(low, op, &whole);
         lowering_change(low, lowering_flat_buffer(low, bytes, &partial), &whole);
         struct instr *instr = &low->program->instrs[low->program->instr_count - 1];
@@ -417,14 +441,14 @@ void lowering_op(struct lowering *low, int index)
     if (op->kind == OP_ADD) return lower_sum(low, index);
     const struct op_layouts *layouts = lowering_layouts(low, index);
     const struct strategy *strategy = &layouts->strategy;
-    unsigned allowed = linear_axes(low, op, strategy), kept = 0;
+    unsigned allowed = layouts->linear, kept = 0;
     bool is_forward = op->phase == PHASE_FORWARD;
     int inputs[OP_INPUT_MAX], outputs[OP_OUTPUT_MAX];
     for (int i = 0; i < op->input_count; i++) {
         struct layout want = layouts->inputs[i];
         struct layout home = lowering_home_layout(low, op->inputs[i]);
         if (allowed) kept |= keep_partial(&home, allowed, &want);
-        low->stream = lowering_stream(low, op, strategy, false, i);
+        if (layouts->has_keys) low->stream = lowering_stream(low, op, strategy, false, i);
         low->apart = lowering_is_apart(low) && op->kind == OP_CONTRACT && is_forward;
         inputs[i] = lowering_read(low, op->inputs[i], &want);
         low->apart = false;
@@ -436,7 +460,8 @@ void lowering_op(struct lowering *low, int index)
             if (kept >> a & 1) made.of[a] = LAYOUT_SUM;
         }
         outputs[i] = lowering_buffer(low, op->outputs[i], &made);
-        struct key_stream stream = lowering_stream(low, op, strategy, true, i);
+        struct key_stream stream = {0};
+        if (layouts->has_keys) stream = lowering_stream(low, op, strategy, true, i);
         if (stream.steps > 0) lowering_shrink(low, outputs[i], &stream);
         place_output(low, op->outputs[i], outputs[i]);
     }

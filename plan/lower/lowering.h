@@ -26,9 +26,10 @@ struct key_stream {
     int held;   // blocks in memory at once
 };
 
-// Of one op.
+// Of one op, and what follows from it.
 struct op_layouts {
-    bool known;
+    bool known, has_keys, reduces;  // keys of attention; inside, over dims that are split
+    unsigned linear;                // axes over which partial inputs may stay partial
     struct strategy strategy;
     struct layout inputs[OP_INPUT_MAX], outputs[OP_OUTPUT_MAX];
 };
