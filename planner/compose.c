@@ -36,7 +36,9 @@ void composer_group(struct composer *composer, const struct parallel *parallel)
     whole.zero = 0;
     if (sharded.zero == 0) sharded.zero = 1;
     composer->mesh[0] = memo_mesh(composer->graph, &whole);
-    composer->mesh[1] = memo_mesh(composer->graph, &sharded);
+    // Only the shard group of its own cuts the mesh.
+    composer->mesh[1] =
+        parallel_groups_shards(&sharded) ? memo_mesh(composer->graph, &sharded) : composer->mesh[0];
     composer->hop = NULL, composer->division = NULL;
     composer->group_number++;
 }

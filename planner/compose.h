@@ -62,6 +62,7 @@ struct composer_ways {
     // [kind of block] What such a layer spares is taken for what this one does, which nothing is
     // lowered for; no layer spares as much for as little. NULL: each is lowered.
     const struct saturated *const *saturated;
+    double enough_s;  // how far past this the answer is need not be found out; 0: it must
 };
 // Seconds that no plan goes below which differs from this one, priced with everything kept, in what
 // of these is done to whichever layers, and has room: the work of the slowest stage, the update.

@@ -19,9 +19,10 @@ struct pressed {
     const struct composer_ways *ways;
     struct program *program;  // everything is kept
     const struct division *division;
-    struct spared_hull **hulls;  // of such a block; NULL: not asked yet
-    struct alike *layers;        // of the stage at hand
-    struct spared *steps;        // along the hulls of all of them
+    const struct memo_block **plain;  // [block of the division] without recompute; NULL: not asked
+    struct spared_hull **hulls;       // of such a block; NULL: not asked yet
+    struct alike *layers;             // of the stage at hand
+    struct spared *steps;             // along the hulls of all of them
     int layers_count, step_count;
     double stage_s, saved_bytes;  // of a micro-batch; but for the head's
     double before_s;              // the stages before it, of their first chunk
@@ -42,7 +43,10 @@ static int plain_of(int block)
 
 static const struct memo_block *plain_block(const struct pressed *pressed, int block)
 {
-    return composing_block(pressed->composer, &pressed->program->parallel, plain_of(block));
+    const struct memo_block **plain = &pressed->plain[block];
+    if (!*plain)
+        *plain = composing_block(pressed->composer, &pressed->program->parallel, plain_of(block));
+    return *plain;
 }
 
 static double held_bytes(const struct pressed *pressed, const struct memo_block *block)
@@ -252,12 +256,14 @@ double composer_pressed(struct composer *composer, const struct candidate *kept,
         .ways = ways,
         .program = &program,
         .division = division,
+        .plain = ARENA_NEW(composer->scratch, const struct memo_block *, kinds),
         .hulls = ARENA_NEW(composer->scratch, struct spared_hull *, kinds),
         .layers = ARENA_NEW(composer->scratch, struct alike, most),
     };
     double most_s = 0, once_s = kept->cost.overhead_s;
+    double enough_s = ways->enough_s > 0 ? ways->enough_s : INFINITY;
     int before = composing_waits(composer, parallel) ? 0 : division->stage_count;
-    for (int i = 0; i < division->head_count && !isinf(most_s); i++) {
+    for (int i = 0; i < division->head_count && most_s * (1 - 1e-9) < enough_s; i++) {
         int stage = division->heads[i];
         while (before < stage)
             pressed.before_s += first_chunk_s(&pressed, before++);

@@ -162,7 +162,7 @@ static void take_room(struct room *room, const struct space_tail *tail,
         bool has_room = scan_meets(scan, own, scan->limit_bytes);
         room->pressed |= !has_room;
         if (!has_room || memo_sharding(own) != SHARDING_STATES)
-            bound_s = fmax(bound_s, tail_pressed_s(scan, tail, &kept, room->lowers));
+            bound_s = fmax(bound_s, tail_pressed_s(scan, tail, &kept, room->lowers, room->least_s));
     }
     room->least_s = fmin(room->least_s, bound_s);
 }

@@ -122,8 +122,8 @@ static bool is_too_pressed(struct scan_tail *tail, const struct candidate *kept)
     bool moves_more = offload_moves_parameters(offload) || offload_moves_gradients(offload);
     if (!tail->is_bounded || moves_more) return false;
     double update_s = scan_is_replayed(&kept->parallel) ? tail_least_update_s(tail, offload) : 0;
-    if (tail_may_take(tail, tail_pressed_s(scan, tail->ways, kept, false) + update_s) &&
-        tail_may_take(tail, tail_pressed_s(scan, tail->ways, kept, true) + update_s))
+    if (tail_may_take(tail, tail_pressed_s(scan, tail->ways, kept, false, 0) + update_s) &&
+        tail_may_take(tail, tail_pressed_s(scan, tail->ways, kept, true, 0) + update_s))
         return false;
     // NVMe is no faster than the host, and spares the device no more.
     if (offload->optimizer == TIER_HOST) tail->is_lost[TIER_NVME] = true;

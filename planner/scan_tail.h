@@ -37,9 +37,9 @@ int tail_past_host(struct scan *scan, const struct parallel *parallel,
                    const struct space_move *move);
 // Seconds that no plan of the tail goes below which has states where `kept` has them, and room that
 // `kept` has not. `lowers`: the commonest layers are taken as they are, in each way to recompute;
-// else none is lowered for it.
+// else none is lowered for it. `enough_s`: see struct composer_ways.
 double tail_pressed_s(struct scan *scan, const struct space_tail *tail,
-                      const struct candidate *kept, bool lowers);
+                      const struct candidate *kept, bool lowers, double enough_s);
 // Plans of the tail that have the move: ways to recompute, with each number of layers.
 double tail_recompute_count(const struct space_tail *tail, int move);
 // Whether the pins allow what the plan moves.

@@ -58,12 +58,12 @@ int tail_past_host(struct scan *scan, const struct parallel *parallel,
 }
 
 double tail_pressed_s(struct scan *scan, const struct space_tail *tail,
-                      const struct candidate *kept, bool lowers)
+                      const struct candidate *kept, bool lowers, double enough_s)
 {
     int values[2 * SPACE_VALUE_MAX], kind = scan->probe_kind;
     const struct saturated *commonest = scan->saturated[kind];
     const struct composer_ways ways = {values, space_recompute_values(tail, values),
-                                       tail->move_count > 1, scan->saturated};
+                                       tail->move_count > 1, scan->saturated, enough_s};
     if (lowers) scan->saturated[kind] = NULL;
     double least_s = composer_pressed(scan->composer, kept, &ways, scan->limit_bytes);
     scan->saturated[kind] = commonest;

@@ -129,7 +129,7 @@ static void no_plan_of_a_group_that_has_room_is_below_its_bound(void **state)
 static bool is_near(struct scan *scan, const struct parallel *plan, double busy_s)
 {
     int none = recompute_value(RECOMPUTE_NONE, 0);
-    const struct composer_ways ways = {&none, 1, false, NULL};
+    const struct composer_ways ways = {&none, 1, false, NULL, 0};
     struct candidate kept = {.parallel = *plan};
     double pressed_s = composer_pressed(scan->composer, &kept, &ways, INT64_MAX / 2);
     assert_true(pressed_s <= busy_s);
