@@ -235,10 +235,14 @@ void composing_blocks(struct composer *composer, const struct parallel *parallel
     for (int i = 0; i < DIVISION_WAYS; i++) {
         enum stays stays = stays_there(parallel, division_stays(i));
         int way = division_recomputes(i) ? recompute_of(composer, parallel) : 0;
-        struct variant *variant = variant_of(composer, parallel, way, stays);
-        for (int kind = 0; kind < composer->graph->block_count; kind++)
-            blocks[DIVISION_WAYS * kind + i] =
-                variant_block(composer, variant, parallel, way, stays, kind)->light;
+        // Those that do not stay come first.
+        int like = division_block(0, division_recomputes(i), stays);
+        struct variant *variant = like == i ? variant_of(composer, parallel, way, stays) : NULL;
+        for (int kind = 0; kind < composer->graph->block_count; kind++) {
+            struct block_program **own = &blocks[DIVISION_WAYS * kind];
+            own[i] = variant ? variant_block(composer, variant, parallel, way, stays, kind)->light
+                             : own[like];
+        }
     }
 }
 

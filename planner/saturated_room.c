@@ -256,8 +256,8 @@ static double layers_within(const struct stage_room *rooms, int stages,
     double layers = 0;
     for (int stage = 0; stage < stages; stage++) {
         const struct stage_room *room = &rooms[stage];
-        double left_s = stage_s - fmin(room->kept, stage_s / layer_s) * layer_s;
-        layers += fmin(room->kept, stage_s / layer_s);
+        double kept = fmin(room->kept, stage_s / layer_s), left_s = stage_s - kept * layer_s;
+        layers += kept;
         for (int i = 0; i + 1 < all->count && left_s > 0; i++) {
             struct room_step step = step_of(room, all, i);
             double more = fmin(step.layers, left_s / (layer_s + step.more_s));
