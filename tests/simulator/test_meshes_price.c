@@ -1,3 +1,4 @@
+#include "cost_models/message.h"
 #include "simulator/closed_form.h"
 #include "simulator/engine.h"
 #include "tests/support/priced.h"
@@ -50,6 +51,37 @@ static void a_hop_takes_its_pieces_one_after_another(void **state)
     assert_true(unlike.price->hop_s > alike.price->hop_s);
     struct priced parted = price_of(*state, (const int[]){4, 2}, true);
     is_near(parted.price->hop_s, pieces_s(&parted, 2, sequence / 4));
+}
+
+static double hop_s(const struct priced *of, struct block_program **blocks, int count)
+{
+    struct program program = *of->program;
+    program.blocks = blocks;
+    program.block_count = count;
+    return between_hop_s(&of->context, &program);
+}
+
+// What tp has whole goes in four parts over the links, of what it has in parts each rank sends its
+// own; among outputs alike in bytes, or in layout, the longest message is the hop.
+static void a_hop_is_the_longest_of_unlike_outputs(void **state)
+{
+    struct priced of = priced_start(*state, "llama-3-8b", "dgx-a100-80g-x2", "megatron-2021");
+    of.parallel.degree[AXIS_TP] = 4;
+    of.parallel.degree[AXIS_PP] = 2;
+    priced_finish(&of);
+    struct block_program whole = *priced_block(&of, BLOCK_LAYER), split = whole, twice = whole;
+    const struct mesh *mesh = &of.program->mesh;
+    for (int i = 0; i < mesh->axis_count; i++)
+        if (mesh->axes[i].parent == AXIS_TP) split.output_layout.of[i] = DIM_SEQ;
+    twice.output_bytes *= 2;
+    double whole_s = hop_s(&of, (struct block_program *[]){&whole}, 1);
+    double split_s = hop_s(&of, (struct block_program *[]){&split}, 1);
+    double twice_s = hop_s(&of, (struct block_program *[]){&twice}, 1);
+    is_near(split_s, pieces_s(&of, 1, 2.0 * SEQ * HIDDEN));
+    assert_true(whole_s < split_s && whole_s < twice_s);
+    is_near(hop_s(&of, (struct block_program *[]){&whole, &whole, &split, &whole}, 4), split_s);
+    is_near(hop_s(&of, (struct block_program *[]){&split, &whole, &split}, 3), split_s);
+    is_near(hop_s(&of, (struct block_program *[]){&whole, &twice, &whole}, 3), twice_s);
 }
 
 static const struct chunk_price *chunk_of(const struct priced *of, int stage)
@@ -194,6 +226,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_hop_takes_its_pieces_one_after_another),
+        cmocka_unit_test(a_hop_is_the_longest_of_unlike_outputs),
         cmocka_unit_test(each_stage_reduces_over_its_own_ranks),
         cmocka_unit_test(the_closed_form_agrees_with_the_events),
         cmocka_unit_test(as_many_ranks_in_all_are_one_mesh),
