@@ -1,4 +1,5 @@
 #include "cost_models/exchanges.h"
+#include "cost_models/gradient_sums.h"
 #include "cost_models/host.h"
 #include "cost_models/ledger.h"
 #include "cost_models/losses.h"
@@ -48,6 +49,7 @@ struct ring {
 // Seconds of one phase by kind.
 struct tally {
     double compute_s, recompute_s;
+    double sums_s;                // in compute_s, of gradients beside operators
     double comm_s[PART_COUNT];    // activations
     double dispatch_s;            // of them, rows of experts on their way to experts and back
     double chunked_s;             // of it what tp gathers and scatters: sent piece by piece
@@ -364,16 +366,6 @@ static void add_losses(const struct price_context *context, const struct block_p
                     price.seed_s, price.seed_bytes);
 }
 
-static void add_accumulation(const struct price_context *context,
-                             const struct block_program *program, struct tally *tally)
-{
-    double bytes = context->compute.stack->accumulate_bytes * (double)program->trained_elements;
-    if (bytes <= 0) return;
-    double s = stream_s(&context->compute, bytes);
-    tally->compute_s += s;
-    ledger_add_time(context->ledger, ENTRY_OPERATOR, PHASE_WEIGHT, "adding gradients", s, bytes);
-}
-
 // Adds up the work of a program. Exchanges are listed, or, given `memo`, priced but for relays.
 static void add_program(const struct price_context *context, const struct mesh *mesh,
                         const struct block_program *program, struct memo *memo,
@@ -398,7 +390,8 @@ static void add_program(const struct price_context *context, const struct mesh *
         }
     }
     add_losses(context, program, work->tallies);
-    add_accumulation(context, program, &work->tallies[PHASE_WEIGHT]);
+    work->tallies[PHASE_WEIGHT].sums_s = gradient_sums_s(context, program);
+    work->tallies[PHASE_WEIGHT].compute_s += work->tallies[PHASE_WEIGHT].sums_s;
     add_graph(&context->compute, program, context->ledger, work->tallies);
 }
 
@@ -427,6 +420,7 @@ static void add_storage(struct memo *memo, const struct block_work *storage, str
     }
     for (int phase = 0; phase < PHASE_COUNT; phase++) {
         tallies[phase].kernel_count += storage->tallies[phase].kernel_count;
+        tallies[phase].compute_s += storage->tallies[phase].sums_s;
     }
 }
 

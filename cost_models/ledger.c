@@ -225,8 +225,8 @@ static double compute_of(const struct ledger *ledger, enum phase phase)
     double sum_s = 0;
     for (int i = ledger->first; i < ledger->count; i++) {
         const struct ledger_line *line = &ledger->lines[i];
-        bool is_work =
-            line->entry == ENTRY_OPERATOR || line->entry == ENTRY_LOSS || line->entry == ENTRY_SEED;
+        bool is_work = line->entry == ENTRY_OPERATOR || line->entry == ENTRY_LOSS ||
+                       line->entry == ENTRY_SEED || line->entry == ENTRY_BEGIN;
         bool is_own = is_work && line->phase == phase && !line->recompute;
         if (is_own) sum_s += line->s;
     }

@@ -14,8 +14,9 @@ enum entry {
     ENTRY_LOSS,        // losses that the host reads, of the block that ends the model
     ENTRY_SEED,        // gradients of them that it writes
     // in every micro-batch, of a class of chunks
-    ENTRY_TASK,  // what the host takes between tasks
-    ENTRY_COPY,  // activations to the host and back; of a group of gradients, too
+    ENTRY_TASK,   // what the host takes between tasks
+    ENTRY_BEGIN,  // of a block, too: gradients that begin, or that others add to
+    ENTRY_COPY,   // activations to the host and back; of a group of gradients, too
     // once a step, of a class of chunks
     ENTRY_REDUCE,   // gradient_reduce_s
     ENTRY_GATHER,   // parameter_gather_s

@@ -1,5 +1,6 @@
 #include "cost_models/step.h"
 #include "cost_models/gemm.h"
+#include "cost_models/gradient_sums.h"
 #include "cost_models/ledger.h"
 #include "cost_models/message.h"
 #include "cost_models/offload.h"
@@ -224,6 +225,8 @@ static struct chunk_price price_chunk(const struct price_context *context, const
         window_s += chunk->uses[u].count * copy_window(context, TIER_HOST, block).backward_s;
     }
     ledger_turn_to_part(context->ledger, -1, -1);
+    gradient_begins_add(context, program, chunk, &price);
+    step_add_begins(program->shape.micro_batch_count, &price);
     gradient_copies_add(context, program, chunk, window_s, &price);
     struct chunk_price before = price;
     step_add_host(context->compute.stack, program->shape.stage_count, &price);

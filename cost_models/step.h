@@ -28,8 +28,11 @@ struct chunk_price {                          // one class of chunks
     double parameter_gather_s;  // its updated parameters, once a step (ZeRO 1 and 2)
     double small_reduce_s;      // gradients partial over axes other than dp, cp, and the maxima of
                                 // delayed scaling: never overlapped
-    double update_s;            // and quantising the weights, where that is done once a step
-    double update_copy_s[2];    // in it gradients to the host, parameters from there
+    // Of gradients (gradient_sums.h): in the first micro-batch alone, and in each of the others; in
+    // phase_s as the mean of all.
+    double zeroed_s, added_s;
+    double update_s;          // and quantising the weights, where that is done once a step
+    double update_copy_s[2];  // in it gradients to the host, parameters from there
     struct step_counts counts;
     int bucket_count;  // pieces of the gradient reduction, each ready in turn during the
                        // last backward of the chunk; where there is none, of the gathering
@@ -96,6 +99,8 @@ struct block_price block_work_price(const struct price_context *context, const s
 // Adds what the host of a stage needs for each forward and backward of a chunk; nothing where there
 // is one stage.
 void step_add_host(const struct stack *stack, int stage_count, struct chunk_price *chunk);
+// Adds zeroed_s and added_s to the phases, where these lack them.
+void step_add_begins(int micro_batch_count, struct chunk_price *chunk);
 // What of the plan's overlap takes place on this stack, with these passes and in this pipeline; and
 // OVERLAP_APART where B and W are tasks of their own, so that what is moved beside one of them does
 // not hide behind the other.

@@ -124,6 +124,23 @@ static bool add_gradients(struct pricing *pricing, const struct ledger_line *lin
     return add_to(pricing, &all, &(struct target){kind, line->of_group - 1, -1, 0});
 }
 
+// In each micro-batch, of a block or of one of a chunk's.
+static bool add_begin(struct pricing *pricing, const struct ledger_line *line)
+{
+    const struct step_graph *graph = pricing->prices.graph;
+    if (line->block >= 0) return add_instr(pricing, line);
+    int first, end = tasks_of(graph, line->chunk, &first), found = 0;
+    for (int t = first; t < end; t++) {
+        const struct graph_task *task = &graph->tasks[t];
+        bool is_it = task->kind == TASK_INSTR && task->use == line->of_use - 1 &&
+                     task->instr == line->of_instr - 1;
+        if (!is_it) continue;
+        found++;
+        add(pricing, t, line->s / task->count);
+    }
+    return found > 0;
+}
+
 static bool add_line(struct pricing *pricing, const struct ledger_line *line)
 {
     int group = line->of_group - 1, use = line->of_use - 1;
@@ -140,6 +157,8 @@ static bool add_line(struct pricing *pricing, const struct ledger_line *line)
         if (group >= 0) return add_gradients(pricing, line);
         return add_to(pricing, line,
                       &(struct target){is_forward ? TASK_COPY_OUT : TASK_COPY_IN, -1, use, 0});
+    case ENTRY_BEGIN:
+        return add_begin(pricing, line);
     case ENTRY_UPDATE:
         return spread_update(pricing, line);
     case ENTRY_SQUARES:

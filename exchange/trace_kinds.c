@@ -118,6 +118,8 @@ const char *line_kind_of(const struct breakdown_line *line)
     switch (price->entry) {
     case ENTRY_OPERATOR:
         return price->instr ? op_kind_of(price->instr->kind) : "element-wise";
+    case ENTRY_BEGIN:
+        return "element-wise";
     case ENTRY_UPDATE:
     case ENTRY_SQUARES:
     case ENTRY_RATIOS:

@@ -410,6 +410,9 @@ struct cost composer_cost(struct composer *composer, const struct parallel *para
         class->small_reduce_s = step->small_reduce_s;
         class->update_s = step->update_s;
         class->bucket_count = step->bucket_count;
+        class->zeroed_s = step->zeroed_s;
+        class->added_s = step->added_s;
+        step_add_begins(price.shape.micro_batch_count, class);
     }
     price.tied_reduce_s = once->tied_reduce_s;
     price.norm_s = once->norm_s;

@@ -385,6 +385,7 @@ static struct lower_entry *lower(struct memo *memo, const struct lower_key *key,
     const struct block_program *kept = pass_is_on(parallel, PASS_COMBINE) ? light : program;
     entry->parameters = (struct block_program){.block = program->block};
     memcpy(entry->parameters.phase_first, program->phase_first, sizeof program->phase_first);
+    entry->parameters.begins = program->begins;
     entry->parameters.parameter_count = kept->parameter_count;
     entry->parameters.parameters = kept->parameters;
     if (kept != light) copy_parameters(memo->arena, &entry->parameters);
@@ -404,6 +405,7 @@ static const struct sharded *sharded_of(struct memo *memo, struct lower_entry *e
     sharded->work = block_work(memo->arena, &memo->context, mesh, added);
     sharded->light = ARENA_NEW(memo->arena, struct block_program, 1);
     *sharded->light = *entry->sharded[0].light;
+    sharded->light->begins = added->begins;
     sum_parameters(memo, added, sharded->light);
     arena_reset(memo->scratch, mark);
     return sharded;

@@ -66,7 +66,8 @@ static double line_uses(const struct sources *sources, const struct ledger_line 
     assert(line->block < sources->program->block_count);
     assert(line->chunk < sources->program->chunk_class_count);
     if (line->block >= 0) return rounds * sources->block_uses[line->block];
-    bool each_round = line->entry == ENTRY_TASK || line->entry == ENTRY_COPY;
+    bool each_round =
+        line->entry == ENTRY_TASK || line->entry == ENTRY_COPY || line->entry == ENTRY_BEGIN;
     if (each_round) return rounds * sources->chunk_uses[line->chunk];
     if (line->chunk >= 0) return sources->chunk_uses[line->chunk];
     int last = sources->price->shape.stage_count - 1;

@@ -46,6 +46,7 @@ static void add_line(struct task_facts *facts, const struct ledger_line *line)
     assert((chunk || line->entry >= ENTRY_HOP) && "only the whole step is of no chunk");
     switch (line->entry) {
     case ENTRY_TASK:
+    case ENTRY_BEGIN:
     case ENTRY_COPY:
         add_phase(&chunk->phases[line->phase], line, 1);
         break;
@@ -94,7 +95,7 @@ static bool is_part(const struct ledger_line *line, int block, enum phase phase)
     bool is_of_block = line->block == block && line->phase == phase;
     bool is_work = line->entry == ENTRY_OPERATOR || line->entry == ENTRY_CONTENTION ||
                    line->entry == ENTRY_HOST || line->entry == ENTRY_LOSS ||
-                   line->entry == ENTRY_SEED;
+                   line->entry == ENTRY_SEED || line->entry == ENTRY_BEGIN;
     return is_of_block && is_work && line->collective == COLLECTIVE_NONE && line->exposed_s > 0;
 }
 

@@ -409,6 +409,8 @@ struct block_program *lower_sharding(struct arena *arena, const struct lower_req
     program->instrs = ARENA_NEW(arena, struct instr, low.instr_capacity);
     program->buffers = ARENA_NEW(arena, struct buffer, low.buffer_capacity);
     low.backing = ARENA_NEW(arena, struct backing, low.buffer_capacity);
+    program->begins = whole->begins;
+    program->begins.each_time = lowering_is_sharded(&low, 2, PARAMETER_DENSE);
     program->parameter_count = whole->parameter_count;
     program->parameters =
         ARENA_COPY(arena, struct parameter, whole->parameters, whole->parameter_count);
@@ -463,6 +465,7 @@ struct block_program *lower_block(struct arena *arena, const struct lower_reques
     if (pass_is_on(request->parallel, PASS_EARLY_STOP)) lowering_stop_early(&low);
     lowering_relay(&low);
     join(&low);
+    lowering_begins(&low);
     lowering_memory(&low);
     low.program->weights_away = offload_moves_parameters(&request->parallel->offload);
     return low.program;

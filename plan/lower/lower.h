@@ -155,6 +155,16 @@ struct weight {
     int expert_count;  // local; 1 of what is no expert
 };
 
+// How our own engine makes gradients of parameters, for which the first micro-batch of a step finds
+// none there, or every one where they leave for shards at its end (ZeRO 2 and 3).
+struct begins {
+    // Local, of gradients that lookups begin with zeros: of tables of the block's own, and of tied
+    // ones, which another block may have begun.
+    int64_t zeroed_elements, tied_elements;
+    int added_sums;  // biases' beside their weights', which all others add by one kernel more
+    bool each_time;
+};
+
 struct block_program {
     const struct block *block;  // differentiated
     struct instr *instrs;
@@ -174,6 +184,7 @@ struct block_program {
     int64_t trained_elements;    // of them, those that have gradients
     struct weight *weights;      // the matrices and tables among them, but the router's
     int weight_count;
+    struct begins begins;
     int64_t linear_elements;  // of those that plain GEMMs read, neither the router's nor
     int linear_count;         // tied ones: what fp8 and fp4 quantise. Of our own engine what it
                               // casts once a step (plan/lower/casts.h), and in how many casts
@@ -239,6 +250,14 @@ static inline int64_t lower_slice_bytes(const struct block_program *program,
     int64_t to = program->buffers[slice->outputs[0]].bytes;
     return from < to ? from : to;
 }
+// Whether it makes a parameter's gradient by adding rows to a table of them, in the state or a
+// room, and nothing in front of it in the block adds to that table, whose parameter is tied or not.
+bool instr_adds_rows(const struct block_program *program, const struct instr *instr);
+bool instr_begins_rows(const struct block_program *program, const struct instr *instr,
+                       bool *is_tied);
+// Whether the group that it begins makes such a gradient of a bias beside that of a weight
+// (JOIN_BIAS_GRADIENT).
+bool instr_sums_beside(const struct block_program *program, const struct instr *first);
 
 // What the operands of an instruction are: buffers, or those that it has views of.
 static inline int instr_input(const struct block_program *program, const struct instr *instr,
@@ -314,8 +333,8 @@ enum op_class *lower_classes(struct arena *arena, const struct block_program *pr
 // of its parameters in the phases where lower_block puts them, and the parameters as their
 // gradients are left. All else of a block with work in B is the same with and without, for these
 // buffers are external; where gathering alone makes B a task (an embedding) it is not. Of `whole`
-// only block, phases and parameters are read; with the combine pass they may be sums of like ones.
-// The program has no other instructions; it lives in `arena`.
+// only block, phases, parameters and begins are read; with the combine pass they may be sums of
+// like ones. The program has no other instructions; it lives in `arena`.
 struct block_program *lower_sharding(struct arena *arena, const struct lower_request *request,
                                      const struct block_program *whole);
 

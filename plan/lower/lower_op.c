@@ -170,10 +170,17 @@ static void count_traffic(const struct lowering *low, struct instr *instr)
         if (instr->kind == OP_GATHER && i == 1 && bytes > written) bytes = written;
         if (!again) read += bytes;
     }
+    bool is_executed = joins_are_executed(low->request->joins);
+    // Our engine adds to the rows that it meets; who begins the sum is told by begins.
+    if (is_executed && instr_adds_rows(low->program, instr)) {
+        int64_t rows = moved_bytes(low, instr, instr->inputs[0]);
+        if (rows < written) written = rows;
+        read += written;
+    }
     // A renaming is a view, and so is its undoing; but for our engine, which copies.
     bool renames =
         instr->kind == OP_EXPAND || instr->kind == OP_REDUCE || instr->kind == OP_FLATTEN;
-    if (renames && !joins_are_executed(low->request->joins) && read == written) {
+    if (renames && !is_executed && read == written) {
         instr->flop = 0;
         return;
     }

@@ -125,3 +125,6 @@ void lowering_memory(struct lowering *low);
 
 // plan/lower/lower_weights.c: the parameters of the program as matrices.
 void lowering_weights(struct lowering *low);
+
+// plan/lower/begins.c: how gradients begin, once groups are formed.
+void lowering_begins(struct lowering *low);

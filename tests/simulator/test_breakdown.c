@@ -172,7 +172,8 @@ static void check_ledger(const struct program *program, const struct step_price 
                         chunk->uses[u].count * line->exposed_s;
             }
             if (line->chunk != c) continue;
-            *(line->entry == ENTRY_TASK     ? &sum.phase_s[line->phase][PART_COMPUTE]
+            bool is_of_rounds = line->entry == ENTRY_TASK || line->entry == ENTRY_BEGIN;
+            *(is_of_rounds                  ? &sum.phase_s[line->phase][PART_COMPUTE]
               : line->entry == ENTRY_REDUCE ? &sum.gradient_reduce_s
               : line->entry == ENTRY_GATHER ? &sum.parameter_gather_s
               : line->entry == ENTRY_SMALL  ? &sum.small_reduce_s
