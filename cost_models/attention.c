@@ -218,8 +218,11 @@ struct compute_cost attention_price(const struct compute_context *context,
         met.flop * causal_imbalance(context, &met) * (1 + tail_ratio(context->device, instr));
     double compute_s = flop * one_s / ramp;
     double memory_s = stream_s(context, (double)met.read_bytes + (double)met.write_bytes);
-    // A kernel a block, and behind all but the first one that merges its result.
-    double gap_s = context->device->launch_latency_s * (2 * rounds.count - 1);
+    // A kernel a block, and behind all but the first one that merges its result; those of our own
+    // gradients are counted with what else it runs beside.
+    bool is_own = stack->unfused_attention;
+    double kernels = rounds.count + (is_own && !is_forward ? 0 : rounds.count - 1);
+    double gap_s = context->device->launch_latency_s * kernels;
     double busy_s = fmax(compute_s, memory_s) + stream_s(context, rounds.merge_bytes);
     const struct kernel *measured = is_narrow ? NULL : measured_attention(context, program, instr);
     if (measured) busy_s = fmax(measured->s / scale, instr->flop / peak_flop_per_s(context, false));
@@ -227,10 +230,11 @@ struct compute_cost attention_price(const struct compute_context *context,
         .s = busy_s + gap_s,
         .measured = measured,
         .bound = compute_s >= memory_s ? BOUND_COMPUTE : BOUND_MEMORY,
-        .kernel_count = 2 * rounds.count - 1,
+        .kernel_count = kernels,
+        .beside_count = kernels - 1,
     };
     if (is_narrow) add_casts(context, instr, is_forward, &cost);
-    if (stack->unfused_attention) add_own(context, program, instr, rounds.count, &cost);
+    if (is_own) add_own(context, program, instr, rounds.count, &cost);
     if (met.flop > instr->flop) add_attended(context, instr, rounds.count, &cost);
     return cost;
 }

@@ -40,6 +40,8 @@ static bool breaks(enum unfused rule, enum precision precision, const struct blo
         return op->window > 0 && streamed_input(program, instr) != NULL;
     case UNFUSED_CUT_CHUNK:
         return cuts_chunk(instr);
+    case UNFUSED_ODD_CHOICE:
+        return op->top_k > 0 && instr->seq * instr->heads % FUSED_CHOICE_UNIT;
     case UNFUSED_COUNT:
         break;
     }

@@ -1,4 +1,5 @@
 #include "cost_models/choosing.h"
+#include "cost_models/attention_unfused.h"
 #include "cost_models/gemm.h"
 #include "plan/choose_parts.h"
 
@@ -86,12 +87,14 @@ void add_attended(const struct compute_context *context, const struct instr *ins
     stream_beside(context, bytes, kernels, cost);
 }
 
-double choosing_bytes(const struct stack *stack, const struct block_program *block)
+double choosing_bytes(const struct stack *stack, enum precision precision,
+                      const struct block_program *block)
 {
     double bytes = 0;
     for (int i = 0; i < block->instr_count; i++) {
         const struct instr *instr = &block->instrs[i];
-        if (attends_to_all(stack, block->block, instr)) {
+        if (attends_to_all(stack, block->block, instr) &&
+            attention_unfused(stack, precision, block, instr) == UNFUSED_COUNT) {
             int64_t keys = streamed_input(block, instr) ? instr->seq : instr->kv_seq;
             int64_t row = instr->kv_heads * (instr->head_dim + instr->value_dim);
             bool is_backward = instr->kind == OP_ATTENTION_BACKWARD;

@@ -5,7 +5,8 @@
 // memory that it keeps in a layer of this block.
 struct compute_cost choosing_price(const struct compute_context *context, const struct instr *instr,
                                    const struct compute_cost *stream);
-double choosing_bytes(const struct stack *stack, const struct block_program *block);
+double choosing_bytes(const struct stack *stack, enum precision precision,
+                      const struct block_program *block);
 // Attention to chosen keys as our CUDA back end meets all that a query may see: with their FLOP and
 // bytes. Of all else the instruction as it is.
 struct instr attended_instr(const struct stack *stack, const struct block *block,

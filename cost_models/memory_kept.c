@@ -80,7 +80,7 @@ double memory_kernel_bytes(const struct stack *stack, enum precision precision,
     bytes = fmax(bytes, walked_bytes(stack, block));
     bytes = fmax(bytes, chunked_bytes(stack, precision, block));
     bytes = fmax(bytes, selective_scan_bytes(stack, block));
-    return fmax(bytes, choosing_bytes(stack, block));
+    return fmax(bytes, choosing_bytes(stack, precision, block));
 }
 
 void memory_note_kernels(const struct stack *stack, enum precision precision,

@@ -9,7 +9,7 @@ enum unfused {
 };
 
 // Heads that have no fused backward are wider.
-enum { FUSED_BACKWARD_WIDTH = 256, FUSED_WIDTH_UNIT = 8 };
+enum { FUSED_BACKWARD_WIDTH = 256, FUSED_WIDTH_UNIT = 8, FUSED_CHOICE_UNIT = 4 };
 
 const char *unfused_name(enum unfused rule);
 // As a reason: "it is of fp32".

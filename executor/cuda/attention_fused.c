@@ -74,8 +74,6 @@ static bool is_aligned(const struct cuda_attend *a)
     for (int i = 0; i < call->output_count && i < 3; i++)
         places |= (uintptr_t)call->outputs[i].data | (uintptr_t)(2 * call->outputs[i].row_stride);
     places |= (uintptr_t)(2 * (a->q_stride | a->k_stride | a->v_stride));
-    // Of a part of the queries.
-    if (a->chosen_count > 0) places |= (uintptr_t)(4 * a->queries * a->heads);
     return places % 16 == 0;
 }
 
@@ -99,6 +97,7 @@ static const char *special(const struct cuda_attend *a, struct reals lse,
         [UNFUSED_UNEVEN_HEADS] = !is_grouped,
         [UNFUSED_RING_WINDOW] = sees_none,
         [UNFUSED_CUT_CHUNK] = is_cut,
+        [UNFUSED_ODD_CHOICE] = a->chosen_count > 0 && a->queries * a->heads % FUSED_CHOICE_UNIT,
     };
     for (int rule = 0; rule < UNFUSED_COUNT; rule++) {
         if (breaks[rule]) return unfused_text((enum unfused)rule);

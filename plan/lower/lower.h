@@ -250,6 +250,7 @@ static inline int64_t lower_slice_bytes(const struct block_program *program,
     int64_t to = program->buffers[slice->outputs[0]].bytes;
     return from < to ? from : to;
 }
+
 // Whether it makes a parameter's gradient by adding rows to a table of them, in the state or a
 // room, and nothing in front of it in the block adds to that table, whose parameter is tied or not.
 bool instr_adds_rows(const struct block_program *program, const struct instr *instr);

@@ -119,9 +119,11 @@ static void fill_engine(struct stack *stack)
     stack->axes = axes();
     stack->tp_kinds = (1u << TP_KIND_COUNT) - 1;
     stack->cp_kinds = (1u << CP_KIND_COUNT) - 1;
-    stack->cp_zigzag = stack->sequence_parallel = true;
+    stack->sequence_parallel = true;
+    stack->cp_zigzag = false;  // slices of a sequence are in order (plan/layout)
     // Of the tasks of a step the norm and the update walk over gradients, which have prices of
-    // their own; what accumulates in GEMMs is in theirs, and nobody clears any.
+    // their own; what accumulates in GEMMs is in theirs, and nobody clears any but tables whose
+    // rows are added to.
     stack->gradient_passes = 0;
     stack->vocab_parallel = stack->fp32_gradient_accumulation = true;
     stack->passes =

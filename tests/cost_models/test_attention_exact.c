@@ -364,6 +364,14 @@ static void rules_say_what_has_no_fused_kernel(void **state)
     attention->input_count = 1;
     // Of keys that are chosen a query has one in some block, and it is not the worse for others.
     check_rule(bench, UNFUSED_COUNT);
+    bench->program.block->ops->top_k = 7;
+    check_rule(bench, UNFUSED_COUNT);
+    attention->seq = 249;
+    check_rule(bench, UNFUSED_COUNT);  // of 4 heads
+    attention->heads = attention->kv_heads = 3;
+    check_rule(bench, UNFUSED_ODD_CHOICE);
+    bench->program.block->ops->top_k = 0;
+    check_rule(bench, UNFUSED_COUNT);
     bench->program.block->ops->window = 1000;
     check_rule(bench, UNFUSED_RING_WINDOW);
 }
@@ -448,7 +456,7 @@ static void our_engine_adds_its_own_kernels(void **state)
     bench->attention->outputs[0] = 2;
     bench->attention->seq = 250;
     bench->attention->causal = false;
-    check_price(bench, BOUND_COMPUTE, 7 + 11,
+    check_price(bench, BOUND_COMPUTE, 4 + 11,
                 2.6e12 * 40e-15 * 350 / 250 + 9e9 / 0.5e12 + 3 * 4000.0 * 96 * 2 / 0.5e12);
 }
 

@@ -187,7 +187,7 @@ static void choices_are_made_for_as_many_queries_as_have_room(void **state)
     const struct instr *instr;
     const struct block_program *block = with(&of, OP_CHOOSE, &instr);
     assert_int_equal(choose_queries(4096, 64, 4096), 252);
-    assert_true(choosing_bytes(of.stack, block) == 252.0 * 1064960);
+    assert_true(choosing_bytes(of.stack, PRECISION_BF16, block) == 252.0 * 1064960);
     struct compute_cost cost = compute_price(compute, block, instr);
     assert_true(cost.kernel_count == 2 * 2 * 17 && cost.beside_count == 67);
     // Products of all pairs are written in fp32; those of half of them, and their sums, are read.
@@ -235,7 +235,7 @@ static void all_keys_are_met_where_some_are_chosen(void **state)
     assert_int_equal(met.write_bytes - instr->write_bytes, 2 * 4096 * 4096 * 2);
     struct compute_cost cost = compute_price(compute, block, instr);
     assert_true(cost.kernel_count == 2 && cost.beside_count == 1);
-    assert_true(choosing_bytes(of.stack, block) >= 2.0 * 4096 * 8192);
+    assert_true(choosing_bytes(of.stack, PRECISION_BF16, block) >= 2.0 * 4096 * 8192);
     // Of 16 sequences there are two parts, of which the second is attended to in a kernel more.
     struct instr many = *instr;
     struct compute_cost of_many = {.kernel_count = 1};
