@@ -259,6 +259,18 @@ static void order_counts_where_kinds_take_turns(void **state)
     pairs->parallel.stage_layers_count = 4;
     pairs->divisions.streams = true;
     assert_int_equal(divide(pairs, 0)->class_count, 4);
+    // Of 2, 2, 1, 2 and 5 the second has a, b and the fourth b, a: one class where only counts tell
+    // classes apart.
+    for (int streams = 0; streams < 2; streams++) {
+        struct world *turned = world_of(*state);
+        take_turns(*state, turned);
+        turned->parallel.degree[AXIS_PP] = 5;
+        turned->parallel.stage_layers = (const int[]){2, 2, 1, 2, 5};
+        turned->parallel.stage_layers_count = 5;
+        turned->divisions.streams = streams;
+        are(divide(turned, 0)->class_of,
+            streams ? (const int[]){0, 1, 2, 3, 4} : (const int[]){0, 1, 2, 1, 3}, 5);
+    }
 }
 
 int main(void)
