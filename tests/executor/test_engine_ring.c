@@ -267,6 +267,22 @@ static void keys_pass_by_while_others_are_worked_on(void **state)
     assert_true(engine->sums[4 * SCATTER_K + 1] == 0);
 }
 
+// Of one token the first rank has it all: the room for what passes is as wide as its block, the
+// largest, also on a rank that has none.
+static void rooms_are_as_wide_as_the_largest_block(void **state)
+{
+    struct ring_case of;
+    struct engine *engine = open_ring(*state, &of);
+    of.bench.program.workload.seq_len = 1;
+    of.instrs[FORWARD].causal = false;
+    assert_true(ring_run(engine, FORWARD));
+    assert_non_null(strstr(lines, "64: 0 of 30 to 2\n"
+                                  "64: 2 to 32 from 0\n"
+                                  "65: 0 of 42 to 2\n"
+                                  "65: 2 to 44 from 0\n"
+                                  "run 0+1 at 32 44 merges adds 0\n"));
+}
+
 static void all_keys_are_seen_where_nothing_hides_them(void **state)
 {
     for (int has_prefix = 0; has_prefix < 2; has_prefix++) {
@@ -350,6 +366,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(readers_know_who_brings_their_keys),
         cmocka_unit_test(keys_pass_by_while_others_are_worked_on),
+        cmocka_unit_test(rooms_are_as_wide_as_the_largest_block),
         cmocka_unit_test(all_keys_are_seen_where_nothing_hides_them),
         cmocka_unit_test(gradients_come_home),
         cmocka_unit_test(gradients_of_one_step_go_back),
