@@ -128,6 +128,50 @@ static void the_longest_update_of_hosts_comes_behind(void **state)
     }
 }
 
+// The stage that needs most is found without asking each.
+static void the_worst_stage_is_the_worst_of_all(void **state)
+{
+    static const struct {
+        enum schedule_kind schedule;
+        int vpp, in_flight;
+    } CASES[] = {
+        {SCHEDULE_GPIPE, 1, 0},       {SCHEDULE_1F1B, 1, 0},    {SCHEDULE_INTERLEAVED, 2, 0},
+        {SCHEDULE_INTERLEAVED, 3, 0}, {SCHEDULE_ZB_H1, 1, 0},   {SCHEDULE_ZB_H2, 1, 0},
+        {SCHEDULE_ZB_V, 2, 0},        {SCHEDULE_ZB_AUTO, 1, 1}, {SCHEDULE_ZB_AUTO, 1, 3},
+        {SCHEDULE_ZB_AUTO, 1, 4},     {SCHEDULE_ZB_AUTO, 1, 7}};
+    static const int EVEN[] = {12, 12, 12, 12}, FRONT[] = {20, 10, 10, 8}, BACK[] = {6, 10, 16, 16},
+                     MIDDLE[] = {8, 15, 17, 8}, THIRD[] = {10, 9, 20, 9};
+    static const int *const LAYERS[] = {EVEN, FRONT, BACK, MIDDLE, THIRD};
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        for (int pp = 2; pp <= 8; pp *= 2) {
+            struct asked *of = ask(*state, "meshwright", pp, CASES[i].vpp);
+            struct parallel *parallel = &of->parallel;
+            parallel->schedule = CASES[i].schedule;
+            parallel->in_flight = CASES[i].in_flight;
+            for (int split = 0; split < (pp == 4 ? 6 : 1); split++) {
+                parallel->stage_layers = split > 0 ? LAYERS[split - 1] : NULL;
+                parallel->stage_layers_count = split > 0 ? 4 : 0;
+                int64_t most = -1;
+                int worst = -1;
+                for (int stage = 0; stage < pp; stage++) {
+                    int64_t bytes =
+                        composer_stage_memory(of->composer, parallel, stage).reserved_bytes;
+                    if (bytes > most) most = bytes, worst = stage;
+                }
+                int found = -1;
+                struct memory_parts parts = composer_memory(of->composer, parallel, &found);
+                assert_true(parts.reserved_bytes == most);
+                assert_true(composer_stage_memory(of->composer, parallel, found).reserved_bytes ==
+                            most);
+                assert_true(found >= 0 && worst >= 0);
+                assert_true(composer_meets(of->composer, parallel, most));
+                assert_false(composer_meets(of->composer, parallel, most - 1));
+            }
+            arena_free(&of->scratch);
+        }
+    }
+}
+
 static struct candidate priced(struct asked *of)
 {
     struct candidate kept = {.parallel = of->parallel};
@@ -214,6 +258,7 @@ int main(void)
         cmocka_unit_test(the_busiest_stage_bounds_a_step),
         cmocka_unit_test(stages_of_parted_gradients_do_not_wait),
         cmocka_unit_test(the_longest_update_of_hosts_comes_behind),
+        cmocka_unit_test(the_worst_stage_is_the_worst_of_all),
         cmocka_unit_test(room_is_made_in_proportion),
         cmocka_unit_test(cheap_room_is_made_first),
     };
