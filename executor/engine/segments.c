@@ -93,7 +93,10 @@ bool segments_start(struct engine *engine)
     for (int i = 0; i < segments->count; i++) {
         const struct segment *segment = &segments->segments[i];
         for (int t = segment->first; t < segment->first + segment->count; t++) {
-            if (engine->script->tasks[t].instr >= 0) segments->keys[t] = call_key(engine, t);
+            const struct script_task *of = &engine->script->tasks[t];
+            // Slices are of no operator.
+            bool is_of_op = engine_block(engine, of)->instrs[of->instr].op >= 0;
+            if (is_of_op) segments->keys[t] = call_key(engine, t);
         }
     }
     int64_t bytes = engine->script->task_count * (int64_t)sizeof *segments->keys;
