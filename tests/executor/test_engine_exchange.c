@@ -84,6 +84,8 @@ static void rows_become_columns(void **state)
     bench.buffers[1].layout.of[0] = DIM_WIDTH;
     assert_true(exchange_run(engine, 0));
     assert_int_equal(said.called, 'a');
+    // What comes has a room of its own.
+    assert_true(said.from_of == bench.staged[0] && bench.staged[1][0] == 100);
     exchange_check_counts(said.counts_of, 6, 6, 2);
     exchange_check_counts(said.received_of, 6, 6, 3);
     exchange_check_numbers(said.handed, LEFT, 14);
@@ -120,6 +122,7 @@ static void strips_come_from_both_neighbours(void **state)
     exchange_check_counts(said.received_of, 2, 0, 2);
     exchange_check_numbers(said.handed, LEFT, 4);
     exchange_check_numbers(bench.to, WANTED, 8);
+    assert_true(said.from_of == bench.staged[0] && bench.staged[1][0] == 100);
     exchange_check_sent(&bench, 32, 16, 16);
     // What was made of the neighbours' places goes back and is added there.
     engine = exchange_open(*state, &bench, 6, 2);

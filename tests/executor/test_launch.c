@@ -1,5 +1,5 @@
 #include "executor/communicators/communicator.h"
-#include "executor/launcher/launch.h"
+#include "executor/launcher/parts.h"
 #include "tests/support/ranks.h"
 #include "tests/support/test.h"
 
@@ -359,12 +359,44 @@ static void a_rank_finds_its_place_on_its_host(void **state)
     unsetenv("OMPI_COMM_WORLD_LOCAL_RANK");
 }
 
+// Places that our launcher leaves out are passed by, on the host as well; without our memory nobody
+// has left any out.
+static void ranks_pass_by_what_is_left_out(void **state)
+{
+    static const int HOMES[] = {0, 2, 4, 5};
+    (void)state;
+    setenv(LAUNCH_RANK_COUNT, "4", 1);
+    setenv(LAUNCH_LEFT_OUT, "1,3", 1);
+    for (int rank = 0; rank < 4; rank++) {
+        char text[2] = {(char)('0' + rank)};
+        setenv(LAUNCH_RANK, text, 1);
+        setenv(LAUNCH_LOCAL_RANK, text, 1);
+        setenv(LAUNCH_MEMORY, "/none", 1);
+        struct launch_place place = launch_place_find();
+        assert_true(place.rank == rank && place.home == HOMES[rank] && place.is_moved);
+        assert_int_equal(place.local_rank, HOMES[rank]);
+        unsetenv(LAUNCH_MEMORY);
+        place = launch_place_find();
+        assert_true(place.home == rank && place.local_rank == rank && !place.is_moved);
+    }
+    setenv(LAUNCH_MEMORY, "/none", 1);
+    setenv(LAUNCH_LEFT_OUT, "", 1);
+    assert_true(launch_place_find().home == 3 && !launch_place_find().is_moved);
+    unsetenv(LAUNCH_LEFT_OUT);
+    assert_true(launch_place_find().home == 3 && !launch_place_find().is_moved);
+    unsetenv(LAUNCH_MEMORY);
+    unsetenv(LAUNCH_RANK);
+    unsetenv(LAUNCH_LOCAL_RANK);
+    unsetenv(LAUNCH_RANK_COUNT);
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 4 && launch_place_find().is_launched) return rank_main(argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rank_finds_its_place_under_any_launcher),
         cmocka_unit_test(a_rank_finds_its_place_on_its_host),
+        cmocka_unit_test(ranks_pass_by_what_is_left_out),
         cmocka_unit_test(a_job_that_ends_well_has_the_exit_code_of_rank_0),
         cmocka_unit_test(a_rank_that_dies_or_stops_ends_spawned_ranks),
         cmocka_unit_test(a_rank_that_dies_or_stops_ends_mpiruns_ranks),
