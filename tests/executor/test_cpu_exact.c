@@ -206,6 +206,41 @@ static void positions_are_rotated_as_each_op_says(void **state)
     world.backend->close(world.device);
 }
 
+// Of two places in two frames, the fourth and the fifth of six, each is turned by its frame.
+static void frames_turn_by_their_number(void **state)
+{
+    double x[16], y[16];
+    struct world world = open_world();
+    (void)state;
+    struct op op = {.kind = OP_ELEMENTWISE,
+                    .name = "rope",
+                    .function = FUNCTION_ROPE,
+                    .scalar = 100,
+                    .rotary_dims = 4};
+    struct kernel_call call = {.op = &op, .input_count = 1, .output_count = 1};
+    call.inputs[0] =
+        (struct kernel_array){.data = x,
+                              .rank = 5,
+                              .dims = {DIM_BATCH, DIM_SEQ, DIM_TIME, DIM_HEAD, DIM_HEAD_DIM},
+                              .sizes = {1, 2, 2, 1, 4},
+                              .first = {0, 1, 3, 0, 0},
+                              .whole = {1, 9, 6, 1, 4}};
+    call.outputs[0] = call.inputs[0];
+    call.outputs[0].data = y;
+    for (int i = 0; i < 16; i++)
+        x[i] = 1 + i;
+    run(&world, &call);
+    for (int row = 0; row < 4; row++) {
+        const double *from = x + 4 * row, *to = y + 4 * row;
+        for (int i = 0; i < 2; i++) {
+            double angle = (3 + row % 2) * (i ? 0.1 : 1);  // 100^(-1/2)
+            assert_true(fabs(to[i] - from[i] * cos(angle) + from[2 + i] * sin(angle)) < 1e-13);
+            assert_true(fabs(to[2 + i] - from[2 + i] * cos(angle) - from[i] * sin(angle)) < 1e-13);
+        }
+    }
+    world.backend->close(world.device);
+}
+
 // Heads 2 and 3 of 4, keys 5 .. 7: a slope of 2^(-8 (head + 1) / 4) a key.
 static void slopes_of_alibi_are_powers_of_two(void **state)
 {
@@ -288,6 +323,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(clamped_gates_are_worked_by_hand),
         cmocka_unit_test(positions_are_rotated_as_each_op_says),
+        cmocka_unit_test(frames_turn_by_their_number),
         cmocka_unit_test(slopes_of_alibi_are_powers_of_two),
         cmocka_unit_test(rows_of_experts_meet_their_own_matrix),
         cmocka_unit_test(what_is_flattened_keeps_its_numbers),
