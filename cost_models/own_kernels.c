@@ -3,6 +3,7 @@
 #include "cost_models/strided.h"
 #include "models/op_image.h"
 #include "plan/conv_parts.h"
+#include "plan/pair_sums.h"
 #include "plan/strided_sums.h"
 
 #include <math.h>
@@ -97,6 +98,22 @@ static struct beside of_sum(const struct compute_context *context,
     return (struct beside){2, 2 * sizeof(float) * (double)column_chunks(rows) * columns};
 }
 
+// Backward of a lookup of pairs reads what was looked up once for so many rows of the table. Of
+// other lookups, once a stage, the kernels are not counted.
+static struct beside of_lookup(const struct block_program *program, const struct instr *instr,
+                               double otherwise)
+{
+    const struct op *op = &program->block->ops[instr->op];
+    const struct tensor *ids = &program->block->tensors[op->inputs[1]],
+                        *table = &program->block->tensors[op->outputs[0]];
+    bool is_of_pairs = false;
+    for (int i = 0; i < ids->rank; i++)
+        is_of_pairs |= tensor_find_dim(table, ids->extents[i].dim) >= 0;
+    if (!is_of_pairs) return (struct beside){otherwise, 0};
+    double again = (double)(pair_passes(table->extents[0].size) - 1);
+    return (struct beside){1, again * bytes_of(program, instr->inputs, instr->input_count)};
+}
+
 static struct beside beside_of(const struct compute_context *context,
                                const struct block_program *program, const struct instr *instr,
                                double otherwise)
@@ -113,6 +130,8 @@ static struct beside beside_of(const struct compute_context *context,
     case OP_OPERATOR:
     case OP_OPERATOR_BACKWARD:
         return of_operator(program, instr);
+    case OP_GATHER_BACKWARD:
+        return of_lookup(program, instr, otherwise);
     case OP_CHOOSE_BACKWARD:
         return (struct beside){0, 0};  // zeros, which no kernel writes
     default:

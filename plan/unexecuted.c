@@ -87,13 +87,11 @@ bool unexecuted_check(const struct workload *workload, const struct parallel *pa
 }
 
 // Of a plug-in's operators those that CPUs alone have kernels for.
-static bool is_of_cpus(const struct block *block, const struct op *op)
+static bool is_of_cpus(const struct op *op)
 {
-    bool is_of_pairs =
-        op->kind == OP_GATHER && block->tensors[op->inputs[1]].role == TENSOR_ACTIVATION;
     bool is_pooled = op->rate > 0 || op->kind == OP_SINKHORN ||
                      op->function == FUNCTION_ROPE_BACK || op->function == FUNCTION_ROUTE_ROOT;
-    return is_of_pairs || is_pooled || imported_is_of_cpus(&op->work);
+    return is_pooled || imported_is_of_cpus(&op->work);
 }
 
 bool unexecuted_check_graph(const struct graph *graph, const char *device, struct err *err)
@@ -104,7 +102,7 @@ bool unexecuted_check_graph(const struct graph *graph, const char *device, struc
         for (int o = 0; o < block->op_count; o++) {
             const struct op *op = &block->ops[o];
             bool is_imported = op->kind == OP_PRODUCT || op->kind == OP_OPERATOR;
-            if (is_elsewhere && is_of_cpus(block, op))
+            if (is_elsewhere && is_of_cpus(op))
                 return err_set(err, ERR_USAGE,
                                "%s is not executed on a %s, because CPUs alone have a kernel for "
                                "its operator %s",

@@ -1,4 +1,5 @@
 #include "executor/cpu/array.h"
+#include "executor/lookup_call.h"
 
 #include <assert.h>
 
@@ -30,34 +31,9 @@ static const char *read_lookup(const struct kernel_array *ids, const struct kern
     return fits ? NULL : "rows, ids and table of a lookup do not fit together";
 }
 
-// A lookup of each pair: what ids and table share are dims of the result, in whose order one goes
-// through it. Rows and table are (table, ...) and what `ids` have in front or behind.
-struct pairs {
-    int rank;
-    int64_t sizes[TENSOR_RANK_MAX];
-    int64_t ids[TENSOR_RANK_MAX], table[TENSOR_RANK_MAX];  // strides
-    int64_t row;                                           // the stride of the table's rows
-};
-
-static const char *read_pairs(const struct kernel_array *ids, const struct kernel_array *table,
-                              const struct kernel_array *rows, struct pairs *pairs)
-{
-    *pairs = (struct pairs){.rank = rows->rank, .row = array_stride(table, 0)};
-    bool fits = ids->element == ELEMENT_INT64 && table->sizes[0] == table->whole[0];
-    for (int i = 0; i < rows->rank; i++) {
-        int in_ids = array_find(ids, rows->dims[i]), in_table = array_find(table, rows->dims[i]);
-        pairs->sizes[i] = rows->sizes[i];
-        if (in_ids >= 0) pairs->ids[i] = array_stride(ids, in_ids);
-        if (in_table >= 0) pairs->table[i] = array_stride(table, in_table);
-        fits = fits && (in_ids < 0 || ids->sizes[in_ids] == rows->sizes[i]) &&
-               (in_table < 0 || table->sizes[in_table] == rows->sizes[i]);
-    }
-    return fits ? NULL : "rows, ids and table of a lookup of pairs do not fit together";
-}
-
 // Where the element at `at` of the rows is looked up; -1: its id is none that the table has.
-static int64_t place_of(const struct pairs *pairs, const struct kernel_array *ids, int64_t whole,
-                        int64_t at)
+static int64_t place_of(const struct looked_pairs *pairs, const struct kernel_array *ids,
+                        int64_t whole, int64_t at)
 {
     int64_t id_at = 0, table_at = 0;
     for (int i = pairs->rank - 1; i >= 0; i--) {
@@ -74,8 +50,8 @@ static int64_t place_of(const struct pairs *pairs, const struct kernel_array *id
 static const char *gather_pairs(const struct kernel_call *call)
 {
     const struct kernel_array *ids = &call->inputs[0], *table = &call->inputs[1];
-    struct pairs pairs;
-    const char *fault = read_pairs(ids, table, &call->outputs[0], &pairs);
+    struct looked_pairs pairs;
+    const char *fault = call_read_pairs(ids, table, &call->outputs[0], &pairs);
     int64_t count = fault ? 0 : array_elements(&call->outputs[0]);
     for (int64_t i = 0; i < count; i++) {
         int64_t from = place_of(&pairs, ids, table->whole[0], i);
@@ -89,8 +65,8 @@ static const char *gather_pairs_backward(const struct kernel_call *call)
 {
     const struct kernel_array *rows = &call->inputs[0], *ids = &call->inputs[1];
     const struct kernel_array *table = &call->outputs[0];
-    struct pairs pairs;
-    const char *fault = read_pairs(ids, table, rows, &pairs);
+    struct looked_pairs pairs;
+    const char *fault = call_read_pairs(ids, table, rows, &pairs);
     if (fault) return fault;
     call_begin_sum(call, 0);
     for (int64_t i = 0; i < array_elements(rows); i++) {

@@ -1,4 +1,5 @@
 #include "executor/cuda/device_code.h"
+#include "executor/cuda/pairs.h"
 
 // Rows of a table by id, and their gradients back into it in the order of the tokens.
 
@@ -268,4 +269,64 @@ void kernel_gather_backward(struct CUstream_st *stream, const struct lookup_args
     struct runs_args a = {*args, sort_tokens(stream, args), piece_of(args), pieces_of(args)};
     LAUNCH(sum_pieces, a, blocks_for(a.pieces, 1), THREADS, stream);
     LAUNCH(sum_partials, a, blocks_for(a.pieces, 1), THREADS, stream);
+}
+
+struct pair_at {
+    int64_t ids, table, rows;
+};
+DEVICE struct pair_at pair_of(const struct pair_dims *dims, int64_t index)
+{
+    struct pair_at at = {0, 0, 0};
+    for (int i = dims->rank - 1; i >= 0; i--) {
+        struct split of = split_of(index, dims->sizes[i]);
+        index = of.line;
+        at.ids += of.column * dims->ids[i];
+        at.table += of.column * dims->table[i];
+        at.rows += of.column * dims->rows[i];
+    }
+    return at;
+}
+
+KERNEL(pairs, struct pairs_args, a)
+{
+    for (int64_t i = INDEX; i < a.all.count; i += INDICES) {
+        struct pair_at at = pair_of(&a.all, i);
+        int64_t id = a.ids[at.ids];
+        bool is_here = id >= 0 && id < a.whole;
+        if (!is_here) *a.fault = 1;
+        store_sum(a.rows, at.rows, a.adds, is_here ? load(a.table, at.table + id * a.row) : 0);
+    }
+}
+
+void kernel_pairs(struct CUstream_st *stream, const struct pairs_args *args)
+{
+    LAUNCH(pairs, *args, blocks_for(args->all.count, THREADS), THREADS, stream);
+}
+
+// Each thread sums its column in the order of what is walked.
+BLOCK_KERNEL(pairs_back, struct pairs_args, a)
+{
+    __shared__ float sums[PAIR_ROWS][PAIR_LANES];
+    int64_t lane = threadIdx.x;
+    for (int64_t i = INDEX; i < a.columns.count; i += INDICES) {
+        struct pair_at column = pair_of(&a.columns, i);
+        for (int64_t first = 0; first < a.whole; first += PAIR_ROWS) {
+            int64_t left = a.whole - first, held = left < PAIR_ROWS ? left : PAIR_ROWS;
+            for (int64_t row = 0; row < held; row++)
+                sums[row][lane] = 0;
+            for (int64_t w = 0; w < a.walked.count; w++) {
+                struct pair_at at = pair_of(&a.walked, w);
+                int64_t row = a.ids[column.ids + at.ids] - first;
+                if (first + row < 0 || first + row >= a.whole) *a.fault = 1;
+                if (row >= 0 && row < held) sums[row][lane] += load(a.rows, column.rows + at.rows);
+            }
+            for (int64_t row = 0; row < held; row++)
+                store_sum(a.table, column.table + (first + row) * a.row, a.adds, sums[row][lane]);
+        }
+    }
+}
+
+void kernel_pairs_backward(struct CUstream_st *stream, const struct pairs_args *args)
+{
+    LAUNCH(pairs_back, *args, blocks_for(args->columns.count, PAIR_LANES), PAIR_LANES, stream);
 }

@@ -1,4 +1,6 @@
 #include "executor/cuda/cuda.h"
+#include "executor/cuda/pairs.h"
+#include "executor/lookup_call.h"
 
 // Operators that work row by row: norms, softmax, lookups, the loss.
 
@@ -253,10 +255,50 @@ static const char *read_lookup(const struct run *run, const struct kernel_array 
     return fits ? NULL : "rows, ids and table of a lookup do not fit together";
 }
 
+static void add_dim(const struct looked_pairs *pairs, const struct kernel_array *rows, int dim,
+                    struct pair_dims *dims)
+{
+    int at = dims->rank++;
+    if (at == 0) dims->count = 1;
+    dims->count *= pairs->sizes[dim];
+    dims->sizes[at] = pairs->sizes[dim];
+    dims->ids[at] = pairs->ids[dim];
+    dims->table[at] = pairs->table[dim];
+    dims->rows[at] = array_stride(rows, dim);
+}
+
+// A lookup of each pair, or its backward.
+static const char *run_pairs(const struct run *run, const struct kernel_array *ids,
+                             const struct kernel_array *table, const struct kernel_array *rows)
+{
+    struct looked_pairs pairs;
+    bool is_forward = run->call->op->kind == OP_GATHER;
+    const char *fault = call_read_pairs(ids, table, rows, &pairs);
+    struct pairs_args args = {.row = pairs.row,
+                              .whole = table->sizes[0],
+                              .adds = call_adds(run->call, 0),
+                              .ids = ids->data,
+                              .rows = reals_of(run->device, rows),
+                              .table = reals_of(run->device, table),
+                              .fault = run->device->fault,
+                              .walked = {.count = 1}};
+    for (int i = 0; i < rows->rank; i++) {
+        add_dim(&pairs, rows, i, &args.all);
+        if (!pairs.is_column[i]) add_dim(&pairs, rows, i, &args.walked);
+    }
+    for (int i = 1; i < table->rank; i++)
+        add_dim(&pairs, rows, array_find(rows, table->dims[i]), &args.columns);
+    if (!fault && is_forward && args.all.count > 0) kernel_pairs(run->on, &args);
+    if (!fault && !is_forward && args.columns.count > 0) kernel_pairs_backward(run->on, &args);
+    return fault;
+}
+
 const char *cuda_gather(const struct run *run)
 {
     struct lookup_args args;
     const struct kernel_call *call = run->call;
+    if (array_shares_dims(&call->inputs[0], &call->inputs[1]))
+        return run_pairs(run, &call->inputs[0], &call->inputs[1], &call->outputs[0]);
     const char *fault =
         read_lookup(run, &call->inputs[0], &call->inputs[1], &call->outputs[0], &args);
     if (!fault && args.count > 0) kernel_gather(run->on, &args);
@@ -267,6 +309,8 @@ const char *cuda_gather_backward(const struct run *run)
 {
     struct lookup_args args;
     const struct kernel_call *call = run->call;
+    if (array_shares_dims(&call->inputs[1], &call->outputs[0]))
+        return run_pairs(run, &call->inputs[1], &call->outputs[0], &call->inputs[0]);
     const char *fault =
         read_lookup(run, &call->inputs[1], &call->outputs[0], &call->inputs[0], &args);
     if (!fault) fault = cuda_begin_sum(run->device, run->stream, call, 0);

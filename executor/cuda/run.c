@@ -62,12 +62,6 @@ static const char *check_route(const struct kernel_call *call)
     return NULL;
 }
 
-// Rows of whole ids alone: kernels look up no row for each of the places that both have.
-static const char *check_lookup(const struct kernel_array *ids, const struct kernel_array *table)
-{
-    return array_shares_dims(ids, table) ? "a lookup whose table shares a dim with its ids" : NULL;
-}
-
 // Entries that tokens are pooled to, and what goes with them (plan/unexecuted.c).
 static bool is_pooled(const struct op *op)
 {
@@ -85,10 +79,6 @@ const char *cuda_can_run(const struct kernel_call *call)
         return einsum_check(call);
     case OP_ROUTE:
         return check_route(call);
-    case OP_GATHER:
-        return check_lookup(&call->inputs[0], &call->inputs[1]);
-    case OP_GATHER_BACKWARD:
-        return check_lookup(&call->inputs[1], &call->outputs[0]);
     case OP_ATTENTION:
     case OP_ATTENTION_BACKWARD:
         return cuda_check_attention(call, kind == OP_ATTENTION ? 0 : 1);

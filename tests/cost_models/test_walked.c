@@ -288,6 +288,31 @@ static void sums_of_few_numbers_are_cut_into_pieces(void **state)
     assert_int_equal(strided_pieces(1 << 20, 4096), 1);
 }
 
+// DeBERTa v3 has tables of 512 rows, 256 of which are summed at a time: what was looked up, and
+// ids, are read once more. Each of two lookups is one launch, forward and backward.
+static void gradients_of_pairs_are_read_for_some_rows_at_a_time(void **state)
+{
+    struct priced of = priced_start(*state, "deberta-v3-base", "dgx-h100", "meshwright");
+    of.workload.seq_len = 512;
+    of.parallel.micro_batch = 2;
+    priced_finish(&of);
+    const struct compute_context *compute = &of.context.compute;
+    const struct block_program *layer = priced_block(&of, BLOCK_LAYER);
+    int count = 0;
+    for (int i = 0; i < layer->instr_count; i++) {
+        const struct instr *instr = &layer->instrs[i];
+        if (instr->collective || instr->kind != OP_GATHER_BACKWARD) continue;
+        struct compute_cost cost = compute_price(compute, layer, instr);
+        double once = (double)(instr->read_bytes + instr->write_bytes);
+        double again = 2.0 * 12 * 512 * 512 * 2 + 512 * 512 * 8;
+        double launch_s = compute->device->launch_latency_s;
+        assert_true(cost.kernel_count == 1 && cost.beside_count == 0);
+        assert_true(is_near(cost.s, stream_s(compute, once) + stream_s(compute, again) + launch_s));
+        count++;
+    }
+    assert_int_equal(count, 2);
+}
+
 // The delta rule of Qwen3-Next: two turns a token forward, five passes backward, and sums of its
 // own for keys and queries. Of few tokens all pairs run at once.
 static void the_delta_rule_takes_more(void **state)
@@ -363,6 +388,7 @@ int main(void)
         cmocka_unit_test(all_keys_are_met_where_some_are_chosen),
         cmocka_unit_test(backward_of_convolutions_is_four_kernels),
         cmocka_unit_test(sums_of_few_numbers_are_cut_into_pieces),
+        cmocka_unit_test(gradients_of_pairs_are_read_for_some_rows_at_a_time),
         cmocka_unit_test(the_delta_rule_takes_more),
         cmocka_unit_test(scans_by_state_are_cut_into_stretches),
         cmocka_unit_test(others_have_chunks_of_their_own),

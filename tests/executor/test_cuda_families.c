@@ -53,7 +53,14 @@
     "\"num_experts_per_token\": 1, \"num_shared_experts\": 1, \"moe_intermediate_size\": 4, "   \
     "\"first_k_dense_replace\": 2, \"linear_num_heads\": 2, \"linear_head_dim\": 33, "          \
     "\"layer_types\": [\"linear_attention\"]}"
+// Scores by distance, both by query and by key, of more rows than are summed at a time.
+#define DISTANCES                                                                              \
+    "{\"model_type\": \"deberta-v2\", \"vocab_size\": 40, \"hidden_size\": 8, "                \
+    "\"num_hidden_layers\": 1, \"num_attention_heads\": 4, \"intermediate_size\": 8, "         \
+    "\"max_position_embeddings\": 200, \"type_vocab_size\": 0, \"relative_attention\": true, " \
+    "\"position_buckets\": 140, \"pos_att_type\": \"p2c|c2p\"}"
 static const char *const MODELS[] = {
+    DISTANCES,
     CHOSEN("3"),
     DELTA,
     DELTA_CHANNELS,

@@ -92,6 +92,23 @@ static void several_ranks_compute_what_one_does(void **state)
     }
 }
 
+// The kernels of CUDA, on their emulation, in fp32.
+static void the_kernels_of_cuda_compute_it_too(void **state)
+{
+    for (int m = 0; m < MODEL_COUNT; m++) {
+        struct arena_mark mark = arena_mark(*state);
+        struct run_case of = run_case_new(MODELS[m], SEQ, BATCH);
+        of.backend = "cuda";
+        // Adam would make much of what is lost of a gradient that is zero.
+        of.steps = 1;
+        of.clip_norm = of.learning_rate = 0;
+        struct run_outcome *found = run_case_done(*state, &of);
+        const char *difference = whole_model_difference(*state, &of, found, 2e-5);
+        if (difference) fail_msg("%s: %s", MODELS[m], difference);
+        arena_reset(*state, mark);
+    }
+}
+
 // The table is one for all layers, and what is made of it is whole but for tp.
 static void what_no_run_can_do_is_refused(void **state)
 {
@@ -119,6 +136,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_rank_computes_what_plain_loops_do),
         cmocka_unit_test(several_ranks_compute_what_one_does),
+        cmocka_unit_test(the_kernels_of_cuda_compute_it_too),
         cmocka_unit_test(what_no_run_can_do_is_refused),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);

@@ -27,6 +27,20 @@ static void draw_chosen(struct draw *draw, struct interpreter *in, int chosen)
     }
 }
 
+// Whether a lookup is one of each pair, and the dim of its table's rows.
+static bool is_of_pairs(const struct block *block, const struct op *op, enum dim *rows)
+{
+    bool is_forward = op->kind == OP_GATHER;
+    if (!is_forward && op->kind != OP_GATHER_BACKWARD) return false;
+    const struct tensor *ids = &block->tensors[op->inputs[!is_forward]],
+                        *table = &block->tensors[is_forward ? op->inputs[1] : op->outputs[0]];
+    *rows = table->extents[0].dim;
+    bool shares = false;
+    for (int i = 0; i < ids->rank; i++)
+        shares |= tensor_find_dim(table, ids->extents[i].dim) >= 0;
+    return shares;
+}
+
 void pair_values(struct draw *draw, struct interpreter *in)
 {
     for (int t = 0; t < in->block->tensor_count; t++) {
@@ -39,6 +53,16 @@ void pair_values(struct draw *draw, struct interpreter *in)
     for (int o = 0; o < in->block->op_count; o++)
         if (in->block->ops[o].kind == OP_CHOOSE)
             draw_chosen(draw, in, in->block->ops[o].outputs[0]);
+    // Any rows of tables that pairs look up.
+    for (int o = 0; o < in->block->op_count; o++) {
+        const struct op *op = &in->block->ops[o];
+        const struct tensor *table = &in->block->tensors[op->inputs[1]];
+        enum dim rows;
+        if (op->kind != OP_GATHER || !is_of_pairs(in->block, op, &rows)) continue;
+        double *ids = interpreter_array(in, op->inputs[0]);
+        for (int64_t i = 0; i < interpreter_elements(in, op->inputs[0]); i++)
+            ids[i] = draw_int(draw, 0, (int)table->extents[0].size - 1);
+    }
     // Steps of scans and of a delta rule are not negative: states would grow.
     for (int o = 0; o < in->block->op_count; o++) {
         const struct op *op = &in->block->ops[o];
@@ -75,9 +99,11 @@ void pair_close(struct backend_pair *pair)
     pair->cuda.backend->close(pair->cuda.device);
 }
 
-// The columns of a loss are all here.
+// The columns of a loss are all here, and the rows that pairs look up.
 static enum dim whole_dim(const struct block *block, const struct op *op)
 {
+    enum dim rows;
+    if (is_of_pairs(block, op, &rows)) return rows;
     if (op->kind != OP_LOSS && op->kind != OP_LOSS_BACKWARD) return DIM_NONE;
     const struct tensor *x = &block->tensors[op->inputs[op->kind == OP_LOSS_BACKWARD]];
     return x->extents[x->rank - 1].dim;
