@@ -142,6 +142,12 @@ const char *cpu_strided(const struct kernel_call *call)
     return NULL;
 }
 
+// Whether it is a weight, which each sample has.
+static bool is_each(const struct kernel_array *array)
+{
+    return array_find(array, DIM_BATCH) < 0;
+}
+
 // Rows of the whole and, in each result, the part of each; of a Join the other way.
 const char *cpu_split(const struct kernel_call *call)
 {
@@ -150,19 +156,21 @@ const char *cpu_split(const struct kernel_call *call)
     const struct kernel_array *whole = joins ? &call->outputs[0] : &call->inputs[0];
     const struct kernel_array *pieces = joins ? call->inputs : call->outputs;
     int count = joins ? call->input_count : call->output_count;
-    int64_t rows = array_size(whole, DIM_BATCH) * strided_elements(call->op->work.strided);
+    int64_t samples = array_size(whole, DIM_BATCH);
+    int64_t each = strided_elements(call->op->work.strided), rows = samples * each;
     int64_t before = 0, width = rows > 0 ? array_elements(whole) / rows : 0, sum = 0;
     for (int i = 0; i < count; i++)
-        sum += array_elements(&pieces[i]);
+        sum += array_elements(&pieces[i]) * (is_each(&pieces[i]) ? samples : 1);
     if (sum != array_elements(whole)) return "parts of an image that are not all of it";
     if (!whole->data || rows == 0) return NULL;
     for (int i = 0; i < call->output_count; i++)
         call_begin_sum(call, i);
     for (int i = 0; i < count; i++) {
-        int64_t own = array_elements(&pieces[i]) / rows;
+        int64_t own = array_elements(&pieces[i]) / (is_each(&pieces[i]) ? each : rows);
+        int64_t all = array_elements(&pieces[i]);
         for (int64_t k = 0; k < rows * own; k++) {
             REAL *at = (REAL *)whole->data + k / own * width + before + k % own;
-            REAL *piece = (REAL *)pieces[i].data + k;
+            REAL *piece = (REAL *)pieces[i].data + k % all;
             if (joins) *at += *piece;
             if (!joins) *piece += *at;
         }

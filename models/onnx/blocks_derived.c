@@ -37,6 +37,8 @@ bool blocks_derive(struct blocks_graph *b, const struct onnx_node *node)
         if (is_larger) largest = root;
     }
     if (largest < 0) return false;
+    if (node->output_count == 1 && b->root[node->inputs[0]] == largest)
+        b->view[node->outputs[0]] = node;
     for (int o = 0; o < node->output_count; o++) {
         int made = node->outputs[o];
         b->root[made] = largest;

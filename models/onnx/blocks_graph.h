@@ -39,7 +39,8 @@ struct blocks_graph {
     int logits;                     // what the loss reads
     int scores;                     // the same as the loss sees it
     int *root;                      // of a tensor: whose memory it is another view of
-    const struct onnx_node **view;  // of such a tensor: what makes it of the one before; else NULL
+    const struct onnx_node **view;  // of such a tensor, or one made of its weight: what makes it of
+                                    // the one before; else NULL
     const int64_t *
         *laid;  // of what attention makes: the steps of its dimensions; NULL: as they are
     bool *is_trained;
@@ -86,9 +87,9 @@ bool blocks_is_apart(const struct blocks_graph *blocks, int tensor);
 // Finds its kernel. One that is given loops goes over all places, as they lie in the whole.
 // models/onnx/blocks_kernel.c
 void blocks_find_kernel(const struct blocks_graph *blocks, struct blocks_operator *op);
-// The steps of a tensor's dimensions in the memory of its root; false: it has none.
-// models/onnx/blocks_steps.c
-bool blocks_steps(const struct blocks_graph *blocks, int tensor, int64_t steps[]);
+// The steps of a tensor's dimensions in the memory of its root, and where it begins there; false:
+// it has none. models/onnx/blocks_steps.c
+bool blocks_steps(const struct blocks_graph *blocks, int tensor, int64_t steps[], int64_t *first);
 // Lays what attention makes so that this view of it is in order; where that has been done for
 // another one, or readers want it otherwise, there is no kernel.
 void blocks_lay(struct blocks_graph *blocks, const struct onnx_node *view);

@@ -153,7 +153,7 @@ void blocks_find_kernel(const struct blocks_graph *b, struct blocks_operator *op
 {
     const char *name = name_of(b, op);
     op->kernel = name && imported_find(name) ? name : NULL;
-    if (op->kernel || op->kind != BLOCKS_OPERATOR || op->is_derived) return;
+    if (op->kernel || op->kind != BLOCKS_OPERATOR) return;
     op->strided = blocks_strided(b, op, &name);
     if (!op->strided) return;
     op->kernel = name;

@@ -1,5 +1,7 @@
 #include "models/onnx/blocks_graph.h"
 
+#include "core/names.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -64,10 +66,23 @@ static bool reshape(const struct onnx_tensor *from, const int64_t *own,
     return d < 0;
 }
 
-bool blocks_steps(const struct blocks_graph *b, int tensor, int64_t steps[])
+static bool is_plain(const struct onnx_tensor *t, const int64_t *steps)
 {
+    int64_t plain[RANK_MOST] = {0};
+    bool is_it = true;
+    plain_steps(t, plain);
+    for (int d = 0; d < t->rank && is_it; d++)
+        is_it = t->dims[d] == 1 || steps[d] == plain[d];
+    return is_it;
+}
+
+bool blocks_steps(const struct blocks_graph *b, int tensor, int64_t steps[], int64_t *first)
+{
+    static const char *const SHAPES[] = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"};
     const struct onnx_node *view = b->view[tensor];
     const struct onnx_tensor *to = tensor_at(b, tensor);
+    *first = 0;
+    if (!view && b->is_derived[tensor]) return false;
     if (!view) {
         plain_steps(to, steps);
         if (b->laid[tensor]) memcpy(steps, b->laid[tensor], (size_t)to->rank * sizeof *steps);
@@ -76,8 +91,17 @@ bool blocks_steps(const struct blocks_graph *b, int tensor, int64_t steps[])
     const struct onnx_tensor *from = tensor_at(b, view->inputs[0]);
     int64_t own[RANK_MOST] = {0};
     int order[RANK_MOST] = {0};
-    if (!blocks_steps(b, view->inputs[0], own)) return false;
-    if (strcmp(view->type, "Transpose") != 0) return reshape(from, own, to, steps);
+    if (!blocks_steps(b, view->inputs[0], own, first)) return false;
+    bool is_turned = strcmp(view->type, "Transpose") == 0;
+    if (!is_turned && view->reading) {
+        // A part of a weight, or one that is repeated.
+        bool reads = strncmp(view->type, "Reduce", 6) != 0 && strcmp(view->type, "Pad") != 0;
+        if (!reads || !is_plain(from, own)) return false;
+        *first += view->reading->first;
+        memcpy(steps, view->reading->steps, (size_t)to->rank * sizeof *steps);
+        return true;
+    }
+    if (!is_turned) return NAME_INDEX(SHAPES, view->type) >= 0 && reshape(from, own, to, steps);
     if (!find_order(from, view, to, order)) return false;
     for (int d = 0; d < to->rank; d++)
         steps[d] = own[order[d]];
@@ -128,13 +152,8 @@ void blocks_lay(struct blocks_graph *b, const struct onnx_node *view)
 // Whether a reader that goes by the order of the numbers sees them in order.
 static bool is_in_order(const struct blocks_graph *b, int tensor)
 {
-    const struct onnx_tensor *t = tensor_at(b, tensor);
-    int64_t steps[RANK_MOST] = {0}, plain[RANK_MOST] = {0};
-    bool is_it = blocks_steps(b, tensor, steps);
-    plain_steps(t, plain);
-    for (int d = 0; d < t->rank && is_it; d++)
-        is_it = t->dims[d] == 1 || steps[d] == plain[d];
-    return is_it;
+    int64_t steps[RANK_MOST] = {0}, first = 0;
+    return blocks_steps(b, tensor, steps, &first) && is_plain(tensor_at(b, tensor), steps);
 }
 
 void blocks_check_laid(struct blocks_graph *b)
@@ -154,7 +173,8 @@ static bool read_operand(const struct blocks_graph *b, int tensor, int64_t steps
 {
     const struct onnx_tensor *t = tensor_at(b, tensor);
     int root = b->root[tensor];
-    if (!blocks_steps(b, tensor, steps) || t->dims[0] % b->batch != 0) return false;
+    int64_t first = 0;
+    if (!blocks_steps(b, tensor, steps, &first) || t->dims[0] % b->batch != 0) return false;
     bool is_deep = t->dims[t->rank - 1] == 1 || steps[t->rank - 1] == 1;
     return is_deep &&
            (b->batch == 1 || steps[0] * (t->dims[0] / b->batch) == blocks_elements(b, root));

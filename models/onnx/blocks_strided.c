@@ -5,6 +5,8 @@
 
 // What moves numbers, repeats them or cuts them apart, as loops over the numbers of a sample.
 
+enum { RANK_MOST = 16 };  // models/onnx/model.h
+
 static const struct onnx_tensor *tensor_at(const struct blocks_graph *b, int tensor)
 {
     return &b->graph->tensors[tensor];
@@ -67,40 +69,50 @@ static int64_t step_of(const struct onnx_tensor *x, int d, int rank)
     return step;
 }
 
-// A weight is read as it lies: one that is turned is, where it has one dimension to speak of.
-static bool is_plain_weight(const struct blocks_graph *b, int tensor)
+// Whether input i is a weight, or a view or a part of one, of which all samples and all of their
+// parts have the same numbers, those of one where the batch is one. Its steps along the dimensions
+// of a result of this rank.
+static bool read_weight(const struct blocks_graph *b, const struct blocks_operator *op, int i,
+                        int rank, int64_t steps[RANK_MOST], int64_t *first)
 {
-    const struct onnx_tensor *t = tensor_at(b, tensor);
-    int long_dims = 0;
-    for (int d = 0; d < t->rank; d++)
-        long_dims += t->dims[d] > 1;
-    return b->is_trained[b->root[tensor]] && !b->is_derived[tensor] &&
-           (long_dims < 2 || b->root[tensor] == tensor);
+    int tensor = op->node->inputs[i];
+    const struct onnx_tensor *x = tensor_at(b, tensor);
+    int64_t own[RANK_MOST] = {0};
+    bool is_it = op->inputs[i] == b->root[tensor] && b->is_trained[op->inputs[i]] &&
+                 x->rank <= rank && blocks_steps(b, tensor, own, first);
+    if (!is_it) return false;
+    for (int d = 0; d < rank; d++) {
+        int at = d - (rank - x->rank);
+        steps[d] = at < 0 || x->dims[at] == 1 ? 0 : own[at];
+    }
+    return steps[0] == 0 || b->batch == 1;
 }
 
-static bool is_operand(const struct blocks_graph *b, int tensor, const struct onnx_tensor *y)
+static bool read_operand(const struct blocks_graph *b, const struct blocks_operator *op, int i,
+                         const struct onnx_tensor *y, int64_t steps[RANK_MOST], int64_t *first)
 {
+    int tensor = op->node->inputs[i];
     const struct onnx_tensor *x = tensor_at(b, tensor);
-    bool is_weight = is_plain_weight(b, tensor);
-    // All samples, and all of their parts, have the same numbers of a weight.
-    if (is_weight) return x->rank < y->rank || step_of(x, 0, y->rank) == 0 || b->batch == 1;
-    return blocks_is_apart(b, tensor) && x->rank == y->rank && x->dims[0] == y->dims[0];
+    if (read_weight(b, op, i, y->rank, steps, first)) return true;
+    *first = 0;
+    if (!blocks_is_apart(b, tensor) || x->rank != y->rank || x->dims[0] != y->dims[0]) return false;
+    for (int d = 0; d < y->rank; d++)
+        steps[d] = step_of(x, d, y->rank);
+    return true;
 }
 
 static bool pair(const struct blocks_graph *b, const struct blocks_operator *op, struct strided *s)
 {
     const struct onnx_node *node = op->node;
     const struct onnx_tensor *y = tensor_at(b, node->outputs[0]);
+    int64_t steps[2][RANK_MOST] = {0};
     if (op->input_count != 2 || node->input_count != 2 || !is_batched(b, node->outputs[0]))
         return false;
     for (int i = 0; i < 2; i++)
-        if (!is_operand(b, node->inputs[i], y)) return false;
-    const struct onnx_tensor *first = tensor_at(b, node->inputs[0]);
-    const struct onnx_tensor *second = tensor_at(b, node->inputs[1]);
+        if (!read_operand(b, op, i, y, steps[i], &s->first[i])) return false;
     for (int d = 0; d < y->rank; d++) {
-        const int64_t steps[LOOPS_INPUTS] = {step_of(first, d, y->rank),
-                                             step_of(second, d, y->rank)};
-        if (!blocks_add_loop(s, d == 0 ? y->dims[0] / b->batch : y->dims[d], steps)) return false;
+        const int64_t both[LOOPS_INPUTS] = {steps[0][d], steps[1][d]};
+        if (!blocks_add_loop(s, d == 0 ? y->dims[0] / b->batch : y->dims[d], both)) return false;
     }
     return true;
 }
@@ -132,12 +144,25 @@ static bool split(const struct blocks_graph *b, const struct blocks_operator *op
            cut(b, node->inputs[0], node->outputs, node->output_count, s);
 }
 
+// A weight that each sample has as it lies, as the token of a class.
+static bool is_given_out(const struct blocks_graph *b, const struct blocks_operator *op, int i)
+{
+    const struct onnx_tensor *x = tensor_at(b, op->node->inputs[i]);
+    int64_t steps[RANK_MOST] = {0}, first = 0, step = 1;
+    bool is_it = read_weight(b, op, i, x->rank, steps, &first) && first == 0;
+    for (int d = x->rank - 1; d > 0 && is_it; d--) {
+        is_it = x->dims[d] == 1 || steps[d] == step;
+        step *= x->dims[d];
+    }
+    return is_it && step == blocks_elements(b, op->inputs[i]) && x->dims[0] == b->batch;
+}
+
 static bool join(const struct blocks_graph *b, const struct blocks_operator *op, struct strided *s)
 {
     const struct onnx_node *node = op->node;
     bool is_it = op->input_count == node->input_count;
     for (int i = 0; i < node->input_count && is_it; i++)
-        is_it = blocks_is_apart(b, node->inputs[i]);
+        is_it = blocks_is_apart(b, node->inputs[i]) || is_given_out(b, op, i);
     return is_it && cut(b, node->outputs[0], node->inputs, node->input_count, s);
 }
 

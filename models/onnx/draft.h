@@ -13,6 +13,12 @@ struct draft_value {
     bool is_fixed;   // neither inputs nor parameters go into it
     double drawn;    // the share of ones among zeros, where that is how it is made; 0: it is not
     bool is_scaled;  // these ones are over that share
+    double risen;    // drawn evenly from here to 1 above it, of which the floor are such ones
+    bool is_even;
+    const struct draft_value *turned;   // of a transposition: what is turned; else NULL
+    const int64_t *order;               // which of its dimensions each is
+    const struct draft_value *divided;  // of a quotient by a number; else NULL
+    double divisor;
 };
 
 struct onnx_draft {

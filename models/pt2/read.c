@@ -245,7 +245,12 @@ static bool read_node(struct pt2_program *program, const struct json *object)
     if (node.output_count == 0) return true;  // an assertion, or a size
     const struct pt2_rule *rule = pt2_rule_find(program->arena, node.target);
     if (moves && !rule) return pt2_fail(&node, "an operator that we do not know");
-    if (moves) return rule->make(&node, rule->type) && !err->kind;
+    if (moves) {
+        if (!rule->make(&node, rule->type) || err->kind) return false;
+        int index = node.outputs[0] ? names_find(&program->names, node.outputs[0]->name) : -1;
+        if (index >= 0) pt2_know_made(&node, &program->values[index]);
+        return !err->kind;
+    }
     for (int i = 0; i < node.output_count; i++) {
         assert(node.outputs[i]);  // read_results has found them
         int index = names_find(&program->names, node.outputs[i]->name);

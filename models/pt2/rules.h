@@ -27,6 +27,14 @@ pt2_maker pt2_same, pt2_cast, pt2_made, pt2_reshape, pt2_transpose, pt2_expand, 
     pt2_index_put, pt2_cumsum;
 // What is known of a value that neither inputs nor parameters go into.
 void pt2_know_drawn(const struct pt2_node *node, struct draft_value *made);
+// What is turned, so that parts of it may be taken before they are turned, and what is divided.
+void pt2_know_made(struct pt2_node *node, struct draft_value *made);
+// What to cut along `axis` in place of x: what x is turned from, where samples are no longer in
+// front there and the axis becomes one of that.
+const struct draft_value *pt2_cut(const struct draft_value *x, int64_t *axis);
+// Gives `part`, cut along `axis` of it and without that dimension or with one of 1, the order of x.
+void pt2_turn_part(const struct pt2_node *node, const struct draft_value *x,
+                   const struct draft_value *part, const char *name, int64_t axis);
 // Mixtures of experts: rules_experts.c
 pt2_maker pt2_histogram, pt2_grouped_product;
 // Windows over images: rules_window.c

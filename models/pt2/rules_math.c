@@ -171,7 +171,10 @@ static bool put_binary(struct pt2_node *node, const char *type, const char *outp
 static bool put_dropped(struct pt2_node *node, const struct draft_value *x,
                         const struct draft_value *noise)
 {
-    if (!noise->is_scaled || x->rank != noise->rank || x->rank < 1) return false;
+    // What is divided by the share that is left may be either.
+    bool is_divided = x->divided && noise->drawn > 0 && x->divisor == noise->drawn;
+    if (noise->is_scaled == is_divided || x->rank != noise->rank || x->rank < 1) return false;
+    if (is_divided) x = x->divided;
     for (int i = 0; i < x->rank; i++)
         if (noise->dims[i] != (i == 0 ? x->dims[0] : 1)) return false;
     draft_put_float(node->draft, PUT(node, "DropPath", pt2_output(node, 0), x->name), "ratio",

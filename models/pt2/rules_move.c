@@ -1,5 +1,6 @@
 #include "models/pt2/rules.h"
 
+#include <math.h>
 #include <string.h>
 
 static bool is_clean(const struct pt2_node *node)
@@ -60,18 +61,36 @@ bool pt2_made(struct pt2_node *node, const char *type)
     return out;
 }
 
-// Ones with a probability, else zeros; and these over the probability.
+// The number that is argument `other`; NaN: it is none.
+static double other_number(const struct pt2_node *node)
+{
+    struct json other = node->input_count > 1 ? json_item(&node->inputs[1], 0) : (struct json){0};
+    bool is_number = other.value && strcmp(json_key(&other), "as_float") == 0;
+    return is_number ? pt2_number(node, "other", 0) : (double)NAN;
+}
+
+// Ones with a probability, else zeros, drawn as such or as the floor of that and what is drawn
+// evenly below 1; and these over the probability.
 void pt2_know_drawn(const struct pt2_node *node, struct draft_value *made)
 {
     bool draws = strstr(node->target, "aten.bernoulli") && pt2_has(node, "p");
+    const struct draft_value *from = NULL;
     if (draws) made->drawn = pt2_number(node, "p", 0);
-    if (!strstr(node->target, "aten.div") || node->input_count < 2) return;
-    const struct draft_value *from = pt2_first(node);
-    struct json other = json_item(&node->inputs[1], 0);
-    bool is_number = from && from->drawn > 0 && strcmp(json_key(&other), "as_float") == 0;
-    if (!is_number || pt2_number(node, "other", 0) != from->drawn) return;
-    made->drawn = from->drawn;
-    made->is_scaled = true;
+    made->is_even = strstr(node->target, "aten.rand.") != NULL;
+    bool goes_on = strstr(node->target, "aten.div") || strstr(node->target, "aten.add") ||
+                   strstr(node->target, "aten.floor");
+    if (goes_on) from = pt2_first(node);
+    if (!from) return;
+    if (strstr(node->target, "aten.floor") && from->is_even) made->drawn = from->risen;
+    double other = other_number(node);
+    if (strstr(node->target, "aten.add") && from->is_even && other > 0 && other < 1) {
+        made->is_even = true;
+        made->risen = other;
+    }
+    if (strstr(node->target, "aten.div") && from->drawn > 0 && other == from->drawn) {
+        made->drawn = from->drawn;
+        made->is_scaled = true;
+    }
 }
 
 bool pt2_reshape(struct pt2_node *node, const char *type)
@@ -83,13 +102,10 @@ bool pt2_reshape(struct pt2_node *node, const char *type)
     return true;
 }
 
-bool pt2_transpose(struct pt2_node *node, const char *type)
+// Which dimension of its input each of the result is.
+static bool read_order(struct pt2_node *node, const struct draft_value *x, int64_t order[RANK_MOST])
 {
-    (void)type;
-    const struct draft_value *x = pt2_first(node);
-    int64_t order[RANK_MOST] = {0};
     int count = 0;
-    if (!x) return false;
     for (int i = 0; i < x->rank; i++)
         order[i] = i;
     if (pt2_has(node, "dims")) {
@@ -105,9 +121,56 @@ bool pt2_transpose(struct pt2_node *node, const char *type)
         order[a] = b;
         order[b] = a;
     }
+    return is_clean(node);
+}
+
+bool pt2_transpose(struct pt2_node *node, const char *type)
+{
+    (void)type;
+    const struct draft_value *x = pt2_first(node);
+    int64_t order[RANK_MOST] = {0};
+    if (!x || !read_order(node, x, order)) return false;
     draft_put_ints(node->draft, put1(node, "Transpose", pt2_output(node, 0), x->name), "perm",
                    order, x->rank);
     return is_clean(node);
+}
+
+void pt2_know_made(struct pt2_node *node, struct draft_value *made)
+{
+    double other = strstr(node->target, "aten.div.") ? other_number(node) : (double)NAN;
+    if (other > 0) {
+        made->divided = pt2_first(node);
+        made->divisor = other;
+    }
+    bool turns = strstr(node->target, "aten.permute.") || strstr(node->target, "aten.transpose.");
+    const struct draft_value *x = turns ? pt2_first(node) : NULL;
+    int64_t *order = ARENA_NEW(node->program->arena, int64_t, RANK_MOST);
+    if (!x || x->rank != made->rank || !read_order(node, x, order) || order[0] == 0) return;
+    made->turned = x;
+    made->order = order;
+}
+
+const struct draft_value *pt2_cut(const struct draft_value *x, int64_t *axis)
+{
+    if (!x->turned || *axis != 0) return x;
+    *axis = x->order[*axis];
+    return x->turned;
+}
+
+void pt2_turn_part(const struct pt2_node *node, const struct draft_value *x,
+                   const struct draft_value *part, const char *name, int64_t axis)
+{
+    int64_t order[RANK_MOST] = {0}, dims[RANK_MOST] = {0};
+    int count = 0;
+    for (int d = 0; d < x->rank; d++) {
+        if (x->order[d] == axis) continue;
+        order[count] = x->order[d] - (x->order[d] > axis);
+        dims[order[count]] = x->dims[d];
+        count++;
+    }
+    const char *shaped = draft_between(node->draft);
+    put2(node, "Reshape", shaped, name, draft_list(node->draft, dims, count));
+    draft_put_ints(node->draft, put1(node, "Transpose", part->name, shaped), "perm", order, count);
 }
 
 bool pt2_expand(struct pt2_node *node, const char *type)
@@ -141,8 +204,10 @@ bool pt2_select(struct pt2_node *node, const char *type)
     if (!x) return false;
     int64_t axis = pt2_axis(node, "dim", 0, x->rank), index = pt2_int(node, "index", 0);
     const char *place = draft_number(node->draft, ELEMENT_INT64, (double)index);
-    draft_put_int(node->draft, put2(node, "Gather", pt2_output(node, 0), x->name, place), "axis",
-                  axis);
+    const struct draft_value *of = pt2_cut(x, &axis);
+    const char *name = of == x ? pt2_output(node, 0) : draft_between(node->draft);
+    draft_put_int(node->draft, put2(node, "Gather", name, of->name, place), "axis", axis);
+    if (of != x && node->outputs[0]) pt2_turn_part(node, x, node->outputs[0], name, axis);
     return is_clean(node);
 }
 

@@ -150,7 +150,8 @@ bool pt2_unbind(struct pt2_node *node, const char *type)
     for (int i = 0; i < node->output_count; i++)
         ones[i] = 1;
     const char *first = draft_between(node->draft);
-    const char *const inputs[] = {x->name, draft_list(node->draft, ones, node->output_count)};
+    const struct draft_value *of = pt2_cut(x, &axis);
+    const char *const inputs[] = {of->name, draft_list(node->draft, ones, node->output_count)};
     Onnx__NodeProto *proto = draft_put(node->draft, "Split", first, 2, inputs);
     draft_put_int(node->draft, proto, "axis", axis);
     for (int i = 0; i < node->output_count; i++) {
@@ -158,6 +159,10 @@ bool pt2_unbind(struct pt2_node *node, const char *type)
         const char *part = i ? draft_between(node->draft) : first;
         if (i) draft_put_output(node->draft, proto, part);
         if (!out) continue;
+        if (of != x) {
+            pt2_turn_part(node, x, out, part, axis);
+            continue;
+        }
         const char *const shaped[] = {part, draft_list(node->draft, out->dims, out->rank)};
         draft_put(node->draft, "Reshape", out->name, 2, shaped);
     }

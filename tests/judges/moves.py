@@ -38,6 +38,7 @@ class Layer(torch.nn.Module):
         y = y.view(n, h // 2, w // 2, 2, 2, c).permute(0, 5, 1, 3, 2, 4).reshape(n, c, h, w)
         if self.drops:
             y = y * torch.empty(n, 1, 1, 1).bernoulli_(SHARE).div_(SHARE)
+            y = y.div(SHARE) * (SHARE + torch.rand(n, 1, 1, 1)).floor()
         x = torch.addcmul(x, self.scale, y).view(n, 2, c // 2, h, w).transpose(1, 2).reshape(n, c, h, w)
         a, b = x.chunk(2, 1)
         return torch.cat((b, functional.relu(a)), 1)
@@ -54,24 +55,33 @@ class Moved(torch.nn.Module):
 
 
 class Attention(torch.nn.Module):
-    """Two heads that attend to fewer places, heads that attend to those before them, and channels to channels."""
+    """Two heads that attend to fewer places, heads with a token in front that attend to those before them, and channels
+    to channels."""
     def __init__(self, width, heads=2):
         super().__init__()
         self.norm, self.last = (torch.nn.LayerNorm(width, eps=2.0**-10) for _ in range(2))
         self.q, self.kv = torch.nn.Linear(width, width), torch.nn.Linear(width, 2 * width)
         self.out, self.fewer, self.heads = torch.nn.Linear(width, width), torch.nn.Conv2d(width, width, 2, 2), heads
+        self.qkv = torch.nn.Linear(width, 3 * width)
+        self.token, self.places = torch.nn.Parameter(torch.ones(1, 1, width)), torch.nn.Parameter(torch.ones(1, 70, width))
 
-    def attend(self, x, of, is_causal):
+    def attend(self, x, of):
         q, (k, v) = self.q(x), self.kv(of).chunk(2, -1)
         q, k, v = (part.reshape(len(x), part.shape[1], self.heads, -1).transpose(1, 2) for part in (q, k, v))
-        y = functional.scaled_dot_product_attention(q, k, v, is_causal=is_causal)
+        return functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(x.shape)
+
+    def look_back(self, x):
+        n, rows, width = x.shape
+        x = torch.cat((self.token.expand(n, -1, -1), x[:, 1:]), 1) + self.places[:, 3:3 + rows]
+        q, k, v = self.qkv(x).reshape(n, rows, 3, self.heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         return y.transpose(1, 2).reshape(x.shape)
 
     def forward(self, x):
         n, c, h, w = x.shape
         t = self.norm(x.flatten(2).transpose(1, 2))
         few = self.fewer(t.transpose(1, 2).reshape(n, c, h, w)).flatten(2).transpose(1, 2)
-        y = self.out(self.attend(t, few, False)) - self.attend(t, t, True)
+        y = self.out(self.attend(t, few)) - self.look_back(t)
         scores = t.transpose(1, 2) @ t / 8
         z = t @ scores.softmax(-1).transpose(1, 2) - t.mean(1, keepdim=True)
         z = z / (1.5 + functional.softplus(t)) + functional.pad(y[:, 1:], (0, 0, 0, 1))
