@@ -79,7 +79,8 @@ static void another_stack_is_extrapolated(void **state)
 }
 
 // Runs of one family show what software does on the devices that they ran on; on another it has the
-// band of software without a fit, and so has software on a kind of device that it is not for.
+// band of software without a fit, and so has software on a kind of device that it is not for, and
+// any on a device whose rates are guesses.
 static void one_family_shows_nothing_of_other_devices(void **state)
 {
     struct band rows[] = {
@@ -103,7 +104,9 @@ static void one_family_shows_nothing_of_other_devices(void **state)
         {"dgx-a100-80g", "fsdp2", 2, 0.8},
         {"dgx-a100-80g", "megatron-core", 1, 0.8},
         {"ascend-910b", "megatron-core", 1, 0.6},
-        {"ascend-910b", "mindspeed", 1, 0.65},
+        {"ascend-910b", "mindspeed", 1, 0.6},
+        {"mi355x-8", "megatron-core", 2, 0.6},
+        {"a100-pcie8", "megatron-core", 2, 0.65},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         rows[4].family_count = cases[i].families;
