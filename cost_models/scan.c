@@ -103,6 +103,7 @@ double selective_scan_bytes(const struct stack *stack, const struct block_progra
 struct compute_cost scan_price(const struct compute_context *context,
                                const struct block_program *program, const struct instr *instr)
 {
+    if (context->stack->walks_scans) return stepped_price(context, program, instr);
     if (delta_walks(context->stack, instr)) return walked_price(context, program, instr);
     if (scan_is_chunked(context->stack, program->block, instr))
         return chunked_price(context, program, instr);

@@ -113,6 +113,7 @@ static const struct json_field FIELDS[] = {
     {JSON_BOOL(struct stack, dummy_gradient)},
     {JSON_OPT_BOOL(struct stack, fp32_weights)},
     {JSON_OPT_BOOL(struct stack, score_buffer)},
+    {JSON_OPT_BOOL(struct stack, walks_scans)},
     {JSON_I64(struct stack, bucket_bytes, 1, 1e15)},
     {JSON_F64(struct stack, bucket_bytes_per_rank, 0, 1e12)},
     {JSON_F64(struct stack, gradient_bytes, 1, 8)},

@@ -231,6 +231,7 @@ struct stack {
                                    // micro-batches a stage, not the patterns of p and 2p - 1
     bool dummy_gradient;           // keeps a placeholder for the gradients of every distinct shape
                                    // of a layer's weights
+    bool walks_scans;              // scans go along the sequence token by token, on a processor
     bool score_buffer;             // unfused attention keeps a buffer as large as its scores
     bool fp32_weights;             // where weights are stored in shards, the shards are the master
                                    // copy, which is narrowed when it is gathered

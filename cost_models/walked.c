@@ -1,4 +1,5 @@
 #include "cost_models/walked.h"
+#include "models/op_scan.h"
 #include "plan/walked.h"
 
 #include <math.h>
@@ -70,6 +71,34 @@ struct compute_cost walked_price(const struct compute_context *context,
                                  .bound = walk_s > memory_s ? BOUND_COMPUTE : BOUND_MEMORY,
                                  .kernel_count = kernels,
                                  .beside_count = kernels - 1};
+}
+
+// A processor's time for one number of a state at one token, in flop at the device's peak: of a
+// core with AVX-512 that multiplies at 103 Gflop/s the processor's seconds in our kernels
+// (executor/cpu/scan.c, delta.c; 512 tokens of 1,024 channels, states of 128, 64 and 16 numbers)
+// over the numbers. Of those by state most are the decays' exponentials.
+static const double STEPPED_FLOP[][2] = {{76, 21}, {175, 79}, {1470, 740}};
+enum { STEPPED_SCAN, STEPPED_DELTA, STEPPED_BY_STATE };
+
+struct compute_cost stepped_price(const struct compute_context *context,
+                                  const struct block_program *program, const struct instr *instr)
+{
+    const struct op *op = &program->block->ops[instr->op];
+    const struct tensor *b = &program->block->tensors[op->inputs[op_scan_b(op)]];
+    double width = instr->head_dim > 0 ? (double)instr->head_dim : 1;
+    double numbers = (double)(instr->batch * instr->seq * instr->heads) * width *
+                     (double)b->extents[tensor_find_dim(b, DIM_STATE)].size;
+    bool is_forward = instr->kind == OP_SCAN || instr->kind == OP_DELTA;
+    bool is_delta = instr->kind == OP_DELTA || instr->kind == OP_DELTA_BACKWARD;
+    int row = is_delta                                  ? STEPPED_DELTA
+              : op_scan_is_by_state(program->block, op) ? STEPPED_BY_STATE
+                                                        : STEPPED_SCAN;
+    double peak = context->device->peak_flop_per_s[PRECISION_FP32];
+    double walk_s = numbers * STEPPED_FLOP[row][is_forward] / peak;
+    double memory_s = stream_s(context, (double)instr->read_bytes + (double)instr->write_bytes);
+    return (struct compute_cost){.s = fmax(walk_s, memory_s) + context->device->launch_latency_s,
+                                 .bound = walk_s > memory_s ? BOUND_COMPUTE : BOUND_MEMORY,
+                                 .kernel_count = 1};
 }
 
 double walked_bytes(const struct stack *stack, const struct block_program *block)

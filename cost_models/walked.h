@@ -14,5 +14,10 @@ bool delta_walks(const struct stack *stack, const struct instr *instr);
 // the order of magnitude is what this is good for.
 struct compute_cost walked_price(const struct compute_context *context,
                                  const struct block_program *program, const struct instr *instr);
+// A scan or a delta rule as our back end for processors runs it (stack.walks_scans): the numbers of
+// all states at all tokens, each so much longer than a flop of a GEMM as was measured, or its
+// bytes.
+struct compute_cost stepped_price(const struct compute_context *context,
+                                  const struct block_program *program, const struct instr *instr);
 // What the device keeps for the backward of this block as long as it trains.
 double walked_bytes(const struct stack *stack, const struct block_program *block);

@@ -35,7 +35,7 @@
 //   soon as who waits for it has called event_wait. What the device
 //   finds wrong in the data (an id that its table lacks) is said by synchronize.
 
-enum { BACKEND_VERSION = 15 };
+enum { BACKEND_VERSION = 16 };
 
 struct device;  // a back end's own
 struct event;
@@ -119,6 +119,9 @@ struct backend {
     bool is_asynchronous;
     // Attention heeds `documents` of a call.
     bool masks_documents;
+    // Scans and delta rules walk along the sequence token by token; else they go in chunks, or by
+    // kernels that cost_models/walked.h knows.
+    bool walks_scans;
     // GEMMs of layers with their parameters are in 8 bits (at(PRECISION_FP8)).
     bool is_low_precision;
     // The same back end computing in this precision, NULL: it does not. No such function: it has

@@ -139,7 +139,7 @@ static const char *open_fp16(int ordinal, struct device **device)
 
 // What tables with one width of numbers and with two share.
 #define COMMON                                                                                   \
-    .version = BACKEND_VERSION, .is_host = true, .masks_documents = true,                        \
+    .version = BACKEND_VERSION, .is_host = true, .masks_documents = true, .walks_scans = true,   \
     .real_bytes = sizeof(REAL), .probe = probe, .close = close_device, .allocate = cpu_allocate, \
     .release = cpu_release, .limit = cpu_limit, .peak_bytes = cpu_peak_bytes, .copy = copy,      \
     .fill = fill, .joins = 1u << JOIN_SUM | 1u << JOIN_ROWS | 1u << JOIN_MERGED,                 \

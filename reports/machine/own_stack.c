@@ -189,6 +189,7 @@ static bool fill_answers(struct arena *arena, const struct answers *answers, str
     stack->device_kinds = 1u << (backend->is_host ? DEVICE_KIND_CPU : DEVICE_KIND_GPU);
     stack->joins = backend->joins;
     stack->unfused_attention = backend->unfused_attention;
+    stack->walks_scans = backend->walks_scans;
     stack->merge_contractions = stack->joins >> JOIN_MERGED & 1;
     stack->grouped_gemm_fused = stack->joins >> JOIN_GROUPED & 1;
     if (stack->joins & joins_of_pass()) stack->passes |= 1u << PASS_FUSION;

@@ -1,4 +1,5 @@
 #include "cost_models/own_kernels.h"
+#include "cost_models/scan.h"
 #include "cost_models/strided.h"
 #include "cost_models/walked.h"
 #include "tests/support/priced.h"
@@ -225,9 +226,31 @@ static void repeated_operands_add_up_pieces(void **state)
     is_priced(&hand, 1, 0);
 }
 
+// 231 pairs of a token and a head have 13 rows of 128 numbers, each as long as 79 flop, backward
+// 175; or what is moved, if that takes longer. Chunks know nothing of it.
+static void processors_walk_at_the_pace_of_their_products(void **state)
+{
+    struct hand hand;
+    for (int is_forward = 0; is_forward < 2; is_forward++) {
+        start_delta(*state, &hand, is_forward);
+        hand.op.kind = hand.instr.kind;
+        hand.stack.walks_scans = true;
+        hand.device.peak_flop_per_s[PRECISION_FP32] = 1e9;
+        double numbers = 231 * 13 * 128, flop = is_forward ? 79 : 175;
+        struct compute_cost cost = scan_price(&hand.context, &hand.program, &hand.instr);
+        is_near(cost.s, numbers * flop / 1e9 + LAUNCH_S);
+        assert_true(cost.bound == BOUND_COMPUTE && cost.kernel_count == 1);
+        hand.instr.read_bytes = (int64_t)5e13;
+        cost = scan_price(&hand.context, &hand.program, &hand.instr);
+        is_near(cost.s, stream_s(&hand.context, 5e13 + 1000) + LAUNCH_S);
+        assert_true(cost.bound == BOUND_MEMORY);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(processors_walk_at_the_pace_of_their_products),
         cmocka_unit_test(forward_walks_twice_a_token),
         cmocka_unit_test(backward_walks_by_pairs_that_have_room),
         cmocka_unit_test(pieces_are_launches),
