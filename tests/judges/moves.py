@@ -27,12 +27,12 @@ class Layer(torch.nn.Module):
         self.norm, self.inner = (torch.nn.LayerNorm(width, eps=2.0**-10) for _ in range(2))
         self.up, self.down = torch.nn.Linear(width, 2 * width), torch.nn.Linear(2 * width, width)
         self.scale = torch.nn.Parameter(torch.ones(width, 1, 1))
-        self.shift = torch.nn.Parameter(torch.zeros(1, 1, 1, width))
+        self.shift = torch.nn.Parameter(torch.zeros(1, 3, 1, width))
         self.drops = drops
 
     def forward(self, x):
         n, c, h, w = x.shape
-        y = self.norm(x.permute(0, 2, 3, 1) + self.shift)
+        y = self.norm(x.permute(0, 2, 3, 1) + self.shift[:, 1:2])
         y = y.view(n, h // 2, 2, w // 2, 2, c).permute(0, 1, 3, 2, 4, 5).reshape(n * h * w // 4, 4, c)
         y = y + self.down(functional.gelu(self.up(self.inner(y))))
         y = y.view(n, h // 2, w // 2, 2, 2, c).permute(0, 5, 1, 3, 2, 4).reshape(n, c, h, w)
