@@ -91,16 +91,18 @@ static char *add_drive(struct arena *arena, const char *folder, const struct loc
                        char *text, struct err *err)
 {
     struct local local = {0};
-    double bytes_per_s = 0;
-    int64_t bytes = 0;
-    if (!calibrate_drive(arena, folder, &bytes_per_s, &bytes, err)) return NULL;
+    struct drive drive = {0};
+    if (!calibrate_drive(arena, folder, &drive, err)) return NULL;
     if (!local_parse(arena, text, key, &local, err)) return NULL;
     struct host *host = &local.cluster->nodes[0].host;
-    host->nvme_bytes_per_s = bytes_per_s;
-    host->nvme_bytes = bytes;
-    console_printf(stdout, "a file in %s is read and written at %s, %s are free there\n",
-                   plain_copy(arena, folder), units_bytes_per_s(arena, bytes_per_s),
-                   units_bytes(arena, (double)bytes));
+    host->nvme_bytes_per_s = drive.bytes_per_s;
+    host->nvme_duplex_ratio = drive.duplex_ratio;
+    host->nvme_bytes = drive.bytes;
+    console_printf(
+        stdout, "a file in %s is read and written at %s in turn, %s at once, %s are free there\n",
+        plain_copy(arena, folder), units_bytes_per_s(arena, drive.bytes_per_s),
+        units_bytes_per_s(arena, drive.bytes_per_s * drive.duplex_ratio),
+        units_bytes(arena, (double)drive.bytes));
     return local_text(arena, key, &local);
 }
 

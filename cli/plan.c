@@ -237,6 +237,19 @@ static void hint_idle(struct arena *arena, const struct search_request *request,
     console_printf(stderr, "note: %s\n", idle_hint_text(arena, request, &hint, best_s));
 }
 
+// What a drive that a step both reads and writes does at once is not guessed.
+static void note_drives(const struct search_request *request, const struct offload *offload)
+{
+    const struct cluster *cluster = request->cluster;
+    bool is_known = offload->optimizer != TIER_NVME;
+    for (int i = 0; i < cluster->node_group_count && !is_known; i++)
+        is_known = cluster->nodes[i].host.nvme_duplex_ratio > 0;
+    if (is_known) return;
+    console_printf(
+        stderr, "note: %s gives no nvme_duplex_ratio: drives read and write in turn, as priced\n",
+        cluster->name);
+}
+
 static bool search(struct arena *arena, const struct plan_arguments *arguments,
                    struct search_request *request, struct output *output,
                    struct search_result *result, struct err *err)
@@ -257,6 +270,7 @@ static bool search(struct arena *arena, const struct plan_arguments *arguments,
     if (done && output->from.path) done = plan_from_search(arena, &output->from, request, err);
     progress_end(&progress);
     if (outgrown.said) console_printf(stderr, "note: %s\n", outgrown.said);
+    if (done && result->best_count > 0) note_drives(request, &result->best[0].parallel.offload);
     bool is_answered = done || err->kind == ERR_USAGE;
     if (is_answered && !may_idle) hint_idle(arena, request, result);
     interrupt_release();

@@ -29,6 +29,22 @@ double offload_bytes_per_s(const struct price_context *context, enum tier tier)
     return least;
 }
 
+double offload_duplex_ratio(const struct price_context *context)
+{
+    double least = 2;
+    for (int i = 0; i < context->cluster->node_group_count; i++)
+        least = fmin(least, fmax(1, context->cluster->nodes[i].host.nvme_duplex_ratio));
+    return least;
+}
+
+// Of so many bytes that are read and written on NVMe at once.
+static double drive_s(const struct price_context *context, double read_bytes, double written_bytes)
+{
+    double both_bytes = (read_bytes + written_bytes) / offload_duplex_ratio(context);
+    return fmax(fmax(read_bytes, written_bytes), both_bytes) /
+           offload_bytes_per_s(context, TIER_NVME);
+}
+
 double copy_exposed_s(double copy_s, double compute_s)
 {
     return fmax(0, copy_s - compute_s);
@@ -242,13 +258,12 @@ struct host_update host_update(const struct price_context *context, const struct
         double bytes = host_bytes(context, workload->optimizer, elements);
         update.host_s = fmax(update.host_s, bytes / host_bytes_per_s(context));
     }
-    if (program->parallel.offload.optimizer == TIER_NVME) {
-        double bytes =
-            2 * elements * stack_host_state_bytes(stack, workload->optimizer, workload->precision);
-        update.nvme_s = bytes / offload_bytes_per_s(context, TIER_NVME);
-    }
-    if (program->parallel.offload.parameters == TIER_NVME)
-        update.nvme_s += fetched * weight_bytes / offload_bytes_per_s(context, TIER_NVME);
+    double state_bytes = stack_host_state_bytes(stack, workload->optimizer, workload->precision);
+    const struct offload *offload = &program->parallel.offload;
+    double read_bytes = offload->optimizer == TIER_NVME ? elements * state_bytes : 0;
+    double put_bytes = offload->parameters == TIER_NVME ? fetched * weight_bytes : 0;
+    if (read_bytes + put_bytes > 0)
+        update.nvme_s = drive_s(context, read_bytes, read_bytes + put_bytes);
     // Buckets follow each other through four stations: the slowest sets the pace, and of the others
     // one bucket is waited for.
     double most_s = fmax(fmax(update.down_s, update.up_s), fmax(update.host_s, update.nvme_s));

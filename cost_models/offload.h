@@ -16,7 +16,9 @@
 //
 // Optimizer states: gradients go down, the host updates, parameters come up, bucket by bucket
 // (ZeRO-Offload, Ren et al. 2021, section 4.1); on NVMe the states are read and written as well
-// (ZeRO-Infinity, Rajbhandari et al. 2021, section 5). A row of buckets takes as long as the
+// (ZeRO-Infinity, Rajbhandari et al. 2021, section 5), those of one bucket while others are updated
+// and written: at once, where the drive does both (nvme_duplex_ratio of the cluster), no way faster
+// than alone. A row of buckets takes as long as the
 // slowest of these and, to fill and drain, one bucket of each of the others. Nothing of it is
 // counted to run beside backward, because the norm of all gradients comes first. A host is never
 // counted faster than the device, so that moving never shortens a step. Where the device is the
@@ -25,6 +27,8 @@
 
 // Bytes a second of one rank, one direction, between the device and that tier.
 double offload_bytes_per_s(const struct price_context *context, enum tier tier);
+// Of it, of NVMe, what reads and writes that are asked for at once get together: 1 to 2.
+double offload_duplex_ratio(const struct price_context *context);
 
 // Of copies that run beside compute, what is waited for.
 double copy_exposed_s(double copy_s, double compute_s);

@@ -18,18 +18,21 @@ struct request {
     enum nvme_way way;
     char *memory;
     int64_t bytes, at;
+    bool is_done;
 };
 
 struct nvme {
     const char *folder;
     int file;
-    pthread_t thread;
+    pthread_t threads[2];  // one reads, one writes and syncs
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct request queue[QUEUE];
-    int64_t asked, done;     // requests so far
-    int64_t unsynced_bytes;  // the thread's own: written, and perhaps not on the drive yet
+    int64_t asked, done;     // requests so far; all before `done` are
+    int64_t unsynced_bytes;  // of the thread that writes: perhaps not on the drive yet
     bool ends;
+    int busy;  // threads at work
+    double began_s;
     struct nvme_moved moved;
     char fault[FAULT_BYTES];  // of the first that failed; those behind it are not done
 };
@@ -37,35 +40,46 @@ struct nvme {
 static const char *const DOING[] = {
     [NVME_READ] = "reading", [NVME_WRITE] = "writing", [NVME_SYNC] = "syncing"};
 
-static void tell(struct nvme *nvme, enum nvme_way way, int number)
+// Only what went wrong first is told.
+static bool tell(struct nvme *nvme, enum nvme_way way, int number)
 {
-    snprintf(nvme->fault, sizeof nvme->fault, "%s a file in %.300s: %s", DOING[way], nvme->folder,
-             number ? strerror(number) : "it ends too early");
+    pthread_mutex_lock(&nvme->lock);
+    if (!nvme->fault[0])
+        snprintf(nvme->fault, sizeof nvme->fault, "%s a file in %.300s: %s", DOING[way],
+                 nvme->folder, number ? strerror(number) : "it ends too early");
+    pthread_mutex_unlock(&nvme->lock);
+    return false;
 }
 
 // What the system keeps of the file in memory is not what a plan counts as memory, and a write that
 // a drive refuses behind our back is forgotten by it: pages are read as they were before. So all
-// that was written goes to the drive now, and no copy of it stays.
-static bool flush(struct nvme *nvme)
+// that was written there goes to the drive now (0 bytes: to the end), and no copy of it stays.
+static bool flush(struct nvme *nvme, int64_t at, int64_t bytes)
 {
     enum { ALL = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER };
-    if (nvme->unsynced_bytes == 0) return true;
-    int fault = sync_file_range(nvme->file, 0, 0, ALL) == 0 ? 0 : errno;
+    int fault = sync_file_range(nvme->file, at, bytes, ALL) == 0 ? 0 : errno;
     if (fault == ENOSYS || fault == ESPIPE) fault = fdatasync(nvme->file) == 0 ? 0 : errno;
-    if (fault) tell(nvme, NVME_WRITE, fault);
+    if (fault) return tell(nvme, NVME_WRITE, fault);
+    (void)posix_fadvise(nvme->file, at, bytes, POSIX_FADV_DONTNEED);
+    return true;
+}
+
+// Of the thread that writes.
+static bool flush_all(struct nvme *nvme)
+{
+    if (nvme->unsynced_bytes == 0) return true;
     nvme->unsynced_bytes = 0;
-    (void)posix_fadvise(nvme->file, 0, 0, POSIX_FADV_DONTNEED);
-    return !fault;
+    return flush(nvme, 0, 0);
 }
 
 // The system may move less than it is asked for.
 static void serve(struct nvme *nvme, const struct request *request)
 {
     if (request->way == NVME_SYNC) {
-        if (flush(nvme) && fdatasync(nvme->file) != 0) tell(nvme, request->way, errno);
+        if (flush_all(nvme) && fdatasync(nvme->file) != 0) tell(nvme, request->way, errno);
         return;
     }
-    if (request->way == NVME_READ && !flush(nvme)) return;
+    if (request->way == NVME_READ && !flush(nvme, request->at, request->bytes)) return;
     for (int64_t moved = 0; moved < request->bytes;) {
         char *memory = request->memory + moved;
         size_t rest = (size_t)(request->bytes - moved);
@@ -84,30 +98,81 @@ static void serve(struct nvme *nvme, const struct request *request)
         return;
     }
     nvme->unsynced_bytes += request->bytes;
-    if (nvme->unsynced_bytes >= UNSYNCED_BYTES) (void)flush(nvme);
+    if (nvme->unsynced_bytes >= UNSYNCED_BYTES) (void)flush_all(nvme);
 }
 
-static void *work(void *of)
+static bool is_read(const struct request *request)
 {
-    struct nvme *nvme = of;
+    return request->way == NVME_READ;
+}
+
+// Whether they touch the same bytes of the file, or the same memory.
+static bool meet(const struct request *a, const struct request *b)
+{
+    bool in_file = a->at < b->at + b->bytes && b->at < a->at + a->bytes;
+    return in_file || (a->memory < b->memory + b->bytes && b->memory < a->memory + a->bytes);
+}
+
+// The next request of a thread, once what was asked of the other one before and touches the same is
+// done; NULL: there is none now.
+static struct request *next(struct nvme *nvme, bool reads)
+{
+    int64_t n = nvme->done;
+    while (n < nvme->asked &&
+           (nvme->queue[n % QUEUE].is_done || is_read(&nvme->queue[n % QUEUE]) != reads))
+        n++;
+    struct request *found = &nvme->queue[n % QUEUE];
+    if (n == nvme->asked) return NULL;
+    for (int64_t m = nvme->done; m < n; m++) {
+        const struct request *other = &nvme->queue[m % QUEUE];
+        if (!other->is_done && meet(found, other)) return NULL;
+    }
+    return found;
+}
+
+// Seconds count in which either thread is at it.
+static void turn(struct nvme *nvme, int by)
+{
+    double now_s = clock_s();
+    if (nvme->busy > 0) nvme->moved.s += now_s - nvme->began_s;
+    nvme->began_s = now_s;
+    nvme->busy += by;
+}
+
+static void work(struct nvme *nvme, bool reads)
+{
     pthread_mutex_lock(&nvme->lock);
     for (;;) {
-        while (nvme->asked == nvme->done && !nvme->ends)
+        struct request *request = next(nvme, reads);
+        if (!request && nvme->ends && nvme->asked == nvme->done) break;
+        if (!request) {
             pthread_cond_wait(&nvme->changed, &nvme->lock);
-        if (nvme->asked == nvme->done) break;
-        struct request request = nvme->queue[nvme->done % QUEUE];
+            continue;
+        }
         bool is_fine = !nvme->fault[0];
+        turn(nvme, 1);
         pthread_mutex_unlock(&nvme->lock);
-        double began_s = clock_s();
-        if (is_fine) serve(nvme, &request);
-        double took_s = clock_s() - began_s;
+        if (is_fine) serve(nvme, request);
         pthread_mutex_lock(&nvme->lock);
-        nvme->moved.s += took_s;
-        nvme->moved.bytes += (double)request.bytes;
-        nvme->done++;
+        turn(nvme, -1);
+        nvme->moved.bytes += (double)request->bytes;
+        request->is_done = true;
+        while (nvme->done < nvme->asked && nvme->queue[nvme->done % QUEUE].is_done)
+            nvme->done++;
         pthread_cond_broadcast(&nvme->changed);
     }
     pthread_mutex_unlock(&nvme->lock);
+}
+
+static void *work_reading(void *of)
+{
+    work(of, true);
+    return NULL;
+}
+
+static void *work_writing(void *of)
+{
+    work(of, false);
     return NULL;
 }
 
@@ -133,6 +198,19 @@ static int make_file(const char *folder, int64_t bytes, struct err *err)
     return -1;
 }
 
+static void stop(struct nvme *nvme, int thread_count)
+{
+    pthread_mutex_lock(&nvme->lock);
+    nvme->ends = true;
+    pthread_cond_broadcast(&nvme->changed);
+    pthread_mutex_unlock(&nvme->lock);
+    for (int i = 0; i < thread_count; i++)
+        pthread_join(nvme->threads[i], NULL);
+    pthread_cond_destroy(&nvme->changed);
+    pthread_mutex_destroy(&nvme->lock);
+    close(nvme->file);
+}
+
 struct nvme *nvme_open(struct arena *arena, const char *folder, int64_t bytes, struct err *err)
 {
     struct nvme *nvme = ARENA_NEW(arena, struct nvme, 1);
@@ -141,23 +219,20 @@ struct nvme *nvme_open(struct arena *arena, const char *folder, int64_t bytes, s
     if (nvme->file < 0) return NULL;
     pthread_mutex_init(&nvme->lock, NULL);
     pthread_cond_init(&nvme->changed, NULL);
-    int fault = pthread_create(&nvme->thread, NULL, work, nvme);
-    if (!fault) return nvme;
-    err_set(err, ERR_SYSTEM, "starting a thread: %s", strerror(fault));
-    close(nvme->file);
-    return NULL;
+    static void *(*const WORK[])(void *) = {work_reading, work_writing};
+    for (int i = 0; i < 2; i++) {
+        int fault = pthread_create(&nvme->threads[i], NULL, WORK[i], nvme);
+        if (!fault) continue;
+        err_set(err, ERR_SYSTEM, "starting a thread: %s", strerror(fault));
+        stop(nvme, i);
+        return NULL;
+    }
+    return nvme;
 }
 
 void nvme_close(struct nvme *nvme)
 {
-    pthread_mutex_lock(&nvme->lock);
-    nvme->ends = true;
-    pthread_cond_broadcast(&nvme->changed);
-    pthread_mutex_unlock(&nvme->lock);
-    pthread_join(nvme->thread, NULL);
-    pthread_cond_destroy(&nvme->changed);
-    pthread_mutex_destroy(&nvme->lock);
-    close(nvme->file);
+    stop(nvme, 2);
 }
 
 int64_t nvme_start(struct nvme *nvme, enum nvme_way way, void *memory, int64_t bytes, int64_t at)
@@ -165,7 +240,7 @@ int64_t nvme_start(struct nvme *nvme, enum nvme_way way, void *memory, int64_t b
     pthread_mutex_lock(&nvme->lock);
     while (nvme->asked - nvme->done == QUEUE)
         pthread_cond_wait(&nvme->changed, &nvme->lock);
-    nvme->queue[nvme->asked % QUEUE] = (struct request){way, memory, bytes, at};
+    nvme->queue[nvme->asked % QUEUE] = (struct request){way, memory, bytes, at, false};
     int64_t number = nvme->asked++;
     pthread_cond_broadcast(&nvme->changed);
     pthread_mutex_unlock(&nvme->lock);
@@ -175,7 +250,7 @@ int64_t nvme_start(struct nvme *nvme, enum nvme_way way, void *memory, int64_t b
 const char *nvme_wait(struct nvme *nvme, int64_t number)
 {
     pthread_mutex_lock(&nvme->lock);
-    while (nvme->done <= number)
+    while (nvme->done <= number && !nvme->queue[number % QUEUE].is_done)
         pthread_cond_wait(&nvme->changed, &nvme->lock);
     const char *fault = nvme->fault[0] ? nvme->fault : NULL;
     pthread_mutex_unlock(&nvme->lock);

@@ -59,9 +59,11 @@ check('device, cluster, stack and kernels are written', $status == 0
     && 4 == grep { -s "$folder/files/$_.json" } qw(device cluster stack kernels),
     "$status $out $errors");
 my ($drive) = text_of("$folder/files/cluster.json") =~ /"nvme_bytes_per_s": ([0-9.e+]+)/;
+my ($duplex) = text_of("$folder/files/cluster.json") =~ /"nvme_duplex_ratio": ([0-9.]+)/;
 my ($free)  = text_of("$folder/files/cluster.json") =~ /"nvme_bytes": ([0-9.e+]+)/;
 check('how fast files are read and written is measured', ($drive // 0) > 0 && ($free // 0) > 0
-    && $out =~ /^a file in \Q$folder\E is read and written at \S+ [kMGT]B\/s, .* are free there$/m
+    && $out =~ /^a file in \Q$folder\E is read and written at \S+ [kMGT]B\/s in turn, /m
+    && ($duplex // 0) >= 1 && $duplex <= 2 && $out =~ /^a file in .*s at once, .* are free there$/m
     && !glob("$folder/meshwright-[^d]*"), $out . $errors);
 
 # A plan that keeps its states there says how fast the drive was; a drive that is far slower than

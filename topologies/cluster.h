@@ -27,7 +27,10 @@ struct host {
     double memory_bandwidth_bytes_per_s;
     int cores;
     double pcie_bytes_per_s;  // per GPU, one direction
-    double nvme_bytes_per_s;
+    double nvme_bytes_per_s;  // read and written in turn, as much of both
+    // Of that what is read and written together where both are asked for at once: 1 (also where it
+    // is 0) to 2, what each way alone gives.
+    double nvme_duplex_ratio;
     int64_t nvme_bytes;
 };
 

@@ -51,6 +51,7 @@ static const struct json_field HOST_FIELDS[] = {
     {JSON_OPT_INT(struct host, cores, 1, 100000)},
     {JSON_OPT_F64(struct host, pcie_bytes_per_s, 1, 1e15)},
     {JSON_OPT_F64(struct host, nvme_bytes_per_s, 0, 1e15)},
+    {JSON_OPT_F64(struct host, nvme_duplex_ratio, 1, 2)},
     {JSON_OPT_I64(struct host, nvme_bytes, 0, 1e15)},
     {0},
 };
@@ -319,6 +320,7 @@ static const struct json_field CONSTANT_FIELDS[] = {
     {JSON_OPT_ANY("cores")},
     {JSON_OPT_ANY("pcie_bytes_per_s")},
     {JSON_OPT_ANY("nvme_bytes_per_s")},
+    {JSON_OPT_ANY("nvme_duplex_ratio")},
     {JSON_OPT_ANY("nvme_bytes")},
     {JSON_OPT_ANY("oversubscription_ratio")},
     {JSON_OPT_ANY("rail_optimized")},

@@ -11,6 +11,8 @@ static void write_host(struct json_writer *writer, const struct host *host)
     json_put_i64(writer, "cores", host->cores);
     json_put_f64(writer, "pcie_bytes_per_s", host->pcie_bytes_per_s);
     json_put_f64(writer, "nvme_bytes_per_s", host->nvme_bytes_per_s);
+    if (host->nvme_duplex_ratio > 0)
+        json_put_f64(writer, "nvme_duplex_ratio", host->nvme_duplex_ratio);
     json_put_i64(writer, "nvme_bytes", host->nvme_bytes);
     json_close(writer, '}');
 }

@@ -101,10 +101,15 @@ MUST_CHECK bool calibrate_disk(const char *folder, double *bytes_per_s, struct e
 
 // executor/calibrate/drive.c: bytes a second at which a rank moves what a plan keeps on NVMe
 // between this host's memory and the folder's drive, through the file that a run makes
-// (executor/nvme.h): as much is written as read; the middle of three rounds. And how many bytes are
-// free there. ERR_SYSTEM where it cannot; nothing is left there.
-MUST_CHECK bool calibrate_drive(struct arena *arena, const char *folder, double *bytes_per_s,
-                                int64_t *bytes, struct err *err);
+// (executor/nvme.h): as much is written as read, one behind the other; how many times as many where
+// both are asked for at once; each the middle of five rounds. And how many bytes are free there.
+// ERR_SYSTEM where it cannot; nothing is left there.
+struct drive {
+    double bytes_per_s, duplex_ratio;  // of 1 to 2
+    int64_t bytes;
+};
+MUST_CHECK bool calibrate_drive(struct arena *arena, const char *folder, struct drive *drive,
+                                struct err *err);
 
 // executor/launcher/bind.c: binds this process to the rank's core where there are at least
 // `rank_count` among those it may use, by hwloc. `core_count` is set in any case.

@@ -6,8 +6,7 @@
 
 // Parameters on NVMe: a fetch finds them in a room of the host, into which they were read while the
 // tasks since the fetch before it ran, and what an update has made of them is written out of
-// another room. A thread does both in the order in which they are asked for, so that what was
-// written is there when it is read. Each room is as wide as the widest block
+// another room. What was written is there when it is read. Each room is as wide as the widest block
 // (cost_models/memory.c).
 
 enum { ROOMS = 2, NOTHING = -1 };

@@ -8,7 +8,8 @@
 
 // By unit: its part of the weights, then of the first and the second moments; units as the moments
 // of a device stand (struct state).
-enum { ARRAY_MAX = 3, TURNS = 2 };
+// On NVMe one unit is written, one is updated and one is read.
+enum { ARRAY_MAX = 3, TURNS = 3 };
 
 struct host_state {
     int array_count;
@@ -222,7 +223,7 @@ static void start_read(struct engine *engine, int turn)
 }
 
 // The states of a unit, which on NVMe have been read since the unit before was updated; those of
-// the next one are on their way from now on. What is written before what is read again.
+// the next one are on their way from now on, beside those of the unit before, which are written.
 static bool fetch(struct engine *engine, int task, int unit, char **states)
 {
     struct host_state *host = engine->host_state;

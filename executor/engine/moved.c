@@ -5,8 +5,7 @@
 
 // Activations on NVMe: what leaves is copied into a room of the host and written from there, what
 // comes back is read into one while the task before it runs. There are two rooms, as many as layers
-// are in transit (cost_models/memory.h). A thread does both, in the order in which they are asked
-// for, so that what is written is there when it is read.
+// are in transit (cost_models/memory.h). What is written is there when it is read.
 
 enum { ROOMS = 2, NOTHING = -1 };
 

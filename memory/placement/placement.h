@@ -49,8 +49,9 @@ struct placement_problem {
     const struct placed_moment *moments;
     int moment_count;
     int64_t device_bytes;
-    // Of this rank. NVMe lies behind the host's link, reads and writes in turn.
-    double up_bytes_per_s, down_bytes_per_s, nvme_bytes_per_s;
+    // Of this rank. NVMe lies behind the host's link; reads and writes at once pass
+    // nvme_duplex_ratio times as fast together, no way faster than alone (0, 1: in turn).
+    double up_bytes_per_s, down_bytes_per_s, nvme_bytes_per_s, nvme_duplex_ratio;
     double start_s;       // each piece of a copy, before its bytes flow: given as a kernel is
     int64_t piece_bytes;  // 0: a chunk is one
 };

@@ -77,8 +77,12 @@ static double window_s(const struct bounding *bounding, int from, int to)
     if (problem->nvme_bytes_per_s <= 0) return s;
     double read_bytes = b->nvme_up_bytes - a->nvme_up_bytes;
     double written_bytes = b->nvme_down_bytes - a->nvme_down_bytes;
-    double slack_bytes = fmin(a->early_bytes, read_bytes) + fmin(b->late_bytes, written_bytes);
-    return fmax(s, lane_s(read_bytes + written_bytes, slack_bytes, problem->nvme_bytes_per_s));
+    double ahead_bytes = fmin(a->early_bytes, read_bytes);
+    double behind_bytes = fmin(b->late_bytes, written_bytes);
+    s = fmax(s, lane_s(read_bytes, ahead_bytes, problem->nvme_bytes_per_s));
+    s = fmax(s, lane_s(written_bytes, behind_bytes, problem->nvme_bytes_per_s));
+    return fmax(s, lane_s(read_bytes + written_bytes, ahead_bytes + behind_bytes,
+                          problem->nvme_bytes_per_s * placed_duplex(problem)));
 }
 
 static bool writes(const struct placed_moment *moment, int chunk)
@@ -120,22 +124,24 @@ static double updates_s(const struct bounding *bounding, int last)
         late_bytes[0] = (double)of->nvme_written_bytes;
         is_first = false;
     }
-    return fmax(host_s, lane_s(bytes, 0, problem->nvme_bytes_per_s));
+    return fmax(host_s, lane_s(bytes, 0, problem->nvme_bytes_per_s * placed_duplex(problem)));
 }
 
 // Whole lanes, whatever they wait for.
 static double busiest_s(const struct bounding *bounding)
 {
     const struct placement_problem *problem = bounding->problem;
-    double up_bytes = 0, down_bytes = 0, nvme_bytes = 0, host_s = 0;
+    double up_bytes = 0, down_bytes = 0, read_bytes = 0, written_bytes = 0, host_s = 0;
     for (int t = 0; t < problem->moment_count; t++) {
         const struct placed_traffic *of = &bounding->traffic[t];
         up_bytes += (double)of->up_bytes, down_bytes += (double)of->down_bytes;
-        nvme_bytes += (double)(of->nvme_read_bytes + of->nvme_written_bytes);
+        read_bytes += (double)of->nvme_read_bytes, written_bytes += (double)of->nvme_written_bytes;
         if (problem->moments[t].on_host) host_s += problem->moments[t].seconds;
     }
     double s = fmax(up_bytes / problem->up_bytes_per_s, down_bytes / problem->down_bytes_per_s);
-    if (problem->nvme_bytes_per_s > 0) s = fmax(s, nvme_bytes / problem->nvme_bytes_per_s);
+    double drive_bytes = fmax(fmax(read_bytes, written_bytes),
+                              (read_bytes + written_bytes) / placed_duplex(problem));
+    if (drive_bytes > 0) s = fmax(s, drive_bytes / problem->nvme_bytes_per_s);
     return fmax(s, host_s);
 }
 

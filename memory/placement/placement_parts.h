@@ -10,6 +10,12 @@ struct placed_search {
     int node_cap, column_most, exact_most;
 };
 
+// Of what NVMe gives one way alone, what both ways together get.
+static inline double placed_duplex(const struct placement_problem *problem)
+{
+    return problem->nvme_duplex_ratio > 1 ? problem->nvme_duplex_ratio : 1;
+}
+
 // Of the device while a moment works, without what is kept across it.
 int64_t placed_moment_bytes(const struct placement_problem *problem, int moment);
 

@@ -486,6 +486,7 @@ bool placed_plan_make(struct arena *arena, const struct placement_question *ques
         .down_bytes_per_s = link,
         .nvme_bytes_per_s =
             plan->home_bytes[TIER_NVME] > 0 ? offload_bytes_per_s(context, TIER_NVME) : 0,
+        .nvme_duplex_ratio = offload_duplex_ratio(context),
         .start_s = context->compute.device->launch_latency_s,
     };
     return true;

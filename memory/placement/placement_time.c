@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Lanes: the device's compute, a copy engine each way, NVMe, the host's processors. Room is given
+// Lanes: the device's compute, a copy engine each way, NVMe each way and as a whole, the host's
+// processors. Room is given
 // out in the order of moments, to the copies as well, so that none waits for one behind it; what
 // one moment works in the next one works in. A chunk goes in parts: each is fetched into what room
 // there is, and leaves its own when it is written back, which where drives read and write in turn
@@ -45,8 +46,9 @@ struct placed_lanes {
     const bool *keep;
     bool waits;
     double compute_s, host_s;  // free from then on
-    struct lane up, down, nvme;
-    double worked_s;      // when the host began to work last
+    struct lane up, down;
+    struct lane drive_up, drive_down, drive;  // of NVMe each way, and of both together
+    double worked_s;                          // when the host began to work last
     double written_s[2];  // when what hosts wrote last, and before it, is on NVMe
     double given_s;       // the last room was given out
     int64_t room_bytes;   // left
@@ -116,9 +118,13 @@ static double serve(struct lane *lane, double ready_s, double s)
     return lane->end_s = fmax(lane->end_s, ready_s) + s;
 }
 
-static double nvme_s(const struct placed_lanes *lanes, int64_t bytes)
+// Reads or writes so much on NVMe from then on; returns the end.
+static double serve_drive(struct placed_lanes *lanes, bool is_up, double ready_s, int64_t bytes)
 {
-    return bytes > 0 ? (double)bytes / lanes->problem->nvme_bytes_per_s : 0;
+    const struct placement_problem *problem = lanes->problem;
+    double s = bytes > 0 ? (double)bytes / problem->nvme_bytes_per_s : 0;
+    double end_s = serve(is_up ? &lanes->drive_up : &lanes->drive_down, ready_s, s);
+    return fmax(end_s, serve(&lanes->drive, ready_s, s / placed_duplex(problem)));
 }
 
 // A copy of a part between the device and a chunk's home; returns its end. What it takes from the
@@ -138,7 +144,7 @@ static double copy(struct placed_lanes *lanes, const struct owed *part, bool is_
     *(is_up ? &traffic->up_bytes : &traffic->down_bytes) += part->bytes;
     if (of->home != TIER_NVME) return end_s;
     *(is_up ? &traffic->nvme_read_bytes : &traffic->nvme_written_bytes) += part->bytes;
-    return fmax(end_s, serve(&lanes->nvme, part->ready_s, nvme_s(lanes, part->bytes)));
+    return fmax(end_s, serve_drive(lanes, is_up, part->ready_s, part->bytes));
 }
 
 static int64_t part_bytes(const struct placed_lanes *lanes, int chunk, int part)
@@ -227,13 +233,12 @@ static void work_on_host(struct placed_lanes *lanes, int t)
         traffic->nvme_read_bytes += access->reads ? chunk->bytes : 0;
         traffic->nvme_written_bytes += access->writes ? chunk->bytes : 0;
     }
-    double read_s = nvme_s(lanes, traffic->nvme_read_bytes);
-    if (read_s > 0)
-        ready_s = fmax(ready_s, serve(&lanes->nvme, fmax(there_s, lanes->worked_s), read_s));
+    if (traffic->nvme_read_bytes > 0)
+        ready_s = fmax(ready_s, serve_drive(lanes, true, fmax(there_s, lanes->worked_s),
+                                            traffic->nvme_read_bytes));
     lanes->worked_s = ready_s;
     lanes->host_s = ready_s + moment->seconds;
-    double write_s = nvme_s(lanes, traffic->nvme_written_bytes);
-    double written_s = serve(&lanes->nvme, lanes->host_s, write_s);
+    double written_s = serve_drive(lanes, false, lanes->host_s, traffic->nvme_written_bytes);
     lanes->written_s[1] = lanes->written_s[0];
     lanes->written_s[0] = written_s;
     for (int i = 0; i < moment->access_count; i++) {
@@ -345,7 +350,8 @@ static int64_t leave_room(const struct placement_problem *problem,
 static double ends_of(const struct placed_lanes *lanes, double ends_s[])
 {
     ends_s[0] = lanes->compute_s, ends_s[1] = lanes->host_s, ends_s[2] = lanes->up.end_s;
-    ends_s[3] = lanes->down.end_s, ends_s[4] = lanes->nvme.end_s;
+    ends_s[3] = lanes->down.end_s, ends_s[4] = lanes->drive.end_s;
+    ends_s[5] = lanes->drive_up.end_s, ends_s[6] = lanes->drive_down.end_s;
     return fmax(lanes->compute_s, lanes->host_s);
 }
 
@@ -363,7 +369,7 @@ static void go_once(struct placed_lanes *lanes)
 // Seconds of a step in the long run; where that never comes, of the later half of all.
 static double go_round(struct placed_lanes *lanes)
 {
-    enum { LANES = 5 };
+    enum { LANES = 7 };
     double before_s[LANES], after_s[LANES], half_s = 0, s = 0;
     for (int round = 0; round < ROUNDS_MOST; round++) {
         double last_s = ends_of(lanes, before_s);

@@ -89,6 +89,21 @@ static void a_fetch_from_a_drive_is_read_ahead(void **state)
     }
 }
 
+// 12 bytes of states a parameter are read and as many written, and its weights of 2 are where they
+// are fetched from a drive. In turn, at once, and half as fast again as one way: no way is faster
+// than alone.
+static void a_drive_reads_and_writes_at_once_as_it_can(void **state)
+{
+    struct priced of = priced_on(*state, "optimizer@nvme,parameters@nvme", true);
+    double drive = offload_bytes_per_s(&of.context, TIER_NVME);
+    static const double RATIOS[] = {0, 1, 1.5, 2}, BYTES[] = {26, 26, 26 / 1.5, 14};
+    for (int i = 0; i < 4; i++) {
+        of.cluster->nodes[0].host.nvme_duplex_ratio = RATIOS[i];
+        double nvme_s = host_update(&of.context, of.program, 1e6, 0, 1e6).nvme_s;
+        assert_true(is_near(nvme_s, BYTES[i] * 1e6 / drive));
+    }
+}
+
 // Lines of an update sum to what it takes, whether its drive or all else is the longer one.
 static void lines_of_an_update_sum_to_it(void **state)
 {
@@ -120,6 +135,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_processor_hides_no_copy_but_what_its_drive_does),
         cmocka_unit_test(a_fetch_from_a_drive_is_read_ahead),
+        cmocka_unit_test(a_drive_reads_and_writes_at_once_as_it_can),
         cmocka_unit_test(lines_of_an_update_sum_to_it),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);

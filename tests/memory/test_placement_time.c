@@ -38,7 +38,9 @@ static void draw_long(struct draw *draw, struct long_one *of)
         .up_bytes_per_s = draw_int(draw, 1, 9),
         .down_bytes_per_s = draw_int(draw, 1, 9),
         .nvme_bytes_per_s = draw_int(draw, 1, 9),
+        .nvme_duplex_ratio = draw_int(draw, 0, 4) / 2.0,
     };
+    of->problem.nvme_duplex_ratio = fmin(fmax(of->problem.nvme_duplex_ratio, 1), 2);
     for (int c = 0; c < 3 * layers; c++)
         of->chunks[c] = (struct placed_chunk){.kind = (enum placed_kind)(c % 3),
                                               .bytes = draw_int(draw, 1, 4),
@@ -69,7 +71,8 @@ static double lanes_s(const struct placement_problem *problem, const struct plac
         host_s += problem->moments[t].on_host ? problem->moments[t].seconds : 0;
     double s = fmax(at->compute_s, (double)at->up_bytes / problem->up_bytes_per_s);
     s = fmax(s, (double)at->down_bytes / problem->down_bytes_per_s);
-    return fmax(fmax(s, host_s), (double)at->nvme_bytes / problem->nvme_bytes_per_s);
+    double drive_bytes_per_s = problem->nvme_bytes_per_s * problem->nvme_duplex_ratio;
+    return fmax(fmax(s, host_s), (double)at->nvme_bytes / drive_bytes_per_s);
 }
 
 // Steps are no shorter than what is said that no order goes below, which is no less than any lane;
@@ -199,6 +202,41 @@ static void what_a_drive_leaves_idle_is_used_twice(void **state)
     assert_true(fabs(planned->step_s - 11) < 1e-9 && fabs(planned->link_s - 11) < 1e-9);
 }
 
+// Two updates that each read 8 bytes of a drive, work 0.5 s and write 8. In turn 32 bytes take 8 s;
+// where both ways together get half as much again as one alone, 5.33 s; where each gets as much as
+// alone, 16 bytes each way take 4 s, but what was written is read again: 2 s, 0.5 s and 2 s.
+static void reads_and_writes_pass_at_once_where_the_drive_does_both(void **state)
+{
+    static const struct placed_chunk chunks[] = {{PLACED_PARAMETERS, 1, TIER_HOST},
+                                                 {PLACED_OPTIMIZER, 8, TIER_NVME},
+                                                 {PLACED_OPTIMIZER, 8, TIER_NVME}};
+    static const struct placed_access work[] = {{0, true, false}};
+    static const struct placed_access updates[] = {{1, true, true}, {2, true, true}};
+    static const struct placed_moment moments[] = {{work, 1, 0, 0.0, false, false},
+                                                   {&updates[0], 1, 0, 0.5, true, false},
+                                                   {&updates[1], 1, 0, 0.5, true, false}};
+    struct placement_problem problem = {
+        .chunks = chunks,
+        .chunk_count = 3,
+        .moments = moments,
+        .moment_count = 3,
+        .device_bytes = 10,
+        .up_bytes_per_s = 1,
+        .down_bytes_per_s = 1,
+        .nvme_bytes_per_s = 4,
+    };
+    static const struct {
+        double ratio, busiest_s, step_s;
+    } CASES[] = {{0, 8, 8}, {1, 8, 8}, {1.5, 16.0 / 3, 16.0 / 3}, {2, 4, 4.5}};
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        problem.nvme_duplex_ratio = CASES[i].ratio;
+        const struct placed_result *planned = solved(*state, &problem);
+        assert_int_equal(planned->nvme_bytes, 32);
+        assert_true(fabs(planned->link_s - CASES[i].busiest_s) < 1e-9);
+        assert_true(fabs(planned->step_s - CASES[i].step_s) < 1e-9);
+    }
+}
+
 // Three updates behind 10 s of work, at once but for what they write to NVMe, 2 s each: the third,
 // which the next step waits for, has room when the first is written.
 static void hosts_hold_what_two_updates_write(void **state)
@@ -314,6 +352,7 @@ int main(void)
         cmocka_unit_test(a_drive_does_what_is_ready_while_it_is_idle),
         cmocka_unit_test(what_is_read_has_been_written),
         cmocka_unit_test(what_a_drive_leaves_idle_is_used_twice),
+        cmocka_unit_test(reads_and_writes_pass_at_once_where_the_drive_does_both),
         cmocka_unit_test(hosts_hold_what_two_updates_write),
         cmocka_unit_test(moments_work_in_the_same_room),
         cmocka_unit_test(what_has_no_room_before_is_bounded_behind),
