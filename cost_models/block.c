@@ -137,8 +137,7 @@ static void add_exchange(struct memo *memo, const struct exchange *exchange, str
     double s = cost.s;
     note_exchange(memo, exchange, exchange->share, &cost, exchange->share * s);
     if (exchange->kind == EXCHANGE_FETCH) tally->fetch_share = exchange->share;
-    if (exchange->deep)
-        tally->read_s += s - exchange->bytes / offload_bytes_per_s(memo->context, TIER_HOST);
+    if (exchange->deep) tally->read_s += s - copies_s(memo->context, TIER_HOST, exchange->bytes, 1);
     *(exchange->kind == EXCHANGE_GATHER    ? &tally->gather_s
       : exchange->kind == EXCHANGE_SCATTER ? &tally->scatter_s
       : exchange->kind == EXCHANGE_FETCH   ? &tally->fetch_s

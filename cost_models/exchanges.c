@@ -151,5 +151,5 @@ struct collective_cost exchange_fetch_cost(const struct price_context *context,
                                            const struct exchange *exchange)
 {
     enum tier tier = exchange->deep ? TIER_NVME : TIER_HOST;
-    return (struct collective_cost){.s = exchange->bytes / offload_bytes_per_s(context, tier)};
+    return (struct collective_cost){.s = copies_s(context, tier, exchange->bytes, 1)};
 }

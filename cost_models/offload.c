@@ -50,6 +50,13 @@ double copy_exposed_s(double copy_s, double compute_s)
     return fmax(0, copy_s - compute_s);
 }
 
+double copies_s(const struct price_context *context, enum tier tier, double bytes, double count)
+{
+    if (bytes <= 0) return 0;
+    return bytes / offload_bytes_per_s(context, tier) +
+           count * context->compute.device->launch_latency_s;
+}
+
 static double compute_s(const double part_s[PART_COUNT])
 {
     return part_s[PART_COMPUTE] + part_s[PART_RECOMPUTE];
@@ -80,12 +87,15 @@ struct copy_price copy_price(const struct price_context *context, enum tier tier
     enum precision precision = context->compute.precision;
     struct copy_price copy = {.bytes = memory_class_bytes(stack, precision, block, moved)};
     if (copy.bytes <= 0) return copy;
-    copy.copy_s = copy.bytes / offload_bytes_per_s(context, tier);
+    int arrays = 0;
+    for (int class = 0; class < OP_CLASS_COUNT; class ++)
+        arrays += moved >> class & 1 ? block->class_saved_count[class] : 0;
+    copy.copy_s = copies_s(context, tier, copy.bytes, arrays);
     struct copy_window window = copy_window(context, tier, price);
     copy.forward_s = copy_exposed_s(copy.copy_s, window.forward_s);
     copy.backward_s = copy_exposed_s(copy.copy_s, window.backward_s);
     // To and from the room that a thread writes and reads.
-    double room_s = is_host(context) ? copy.bytes / offload_bytes_per_s(context, TIER_HOST) : 0;
+    double room_s = is_host(context) ? copies_s(context, TIER_HOST, copy.bytes, arrays) : 0;
     copy.forward_s = fmax(copy.forward_s, room_s);
     copy.backward_s = fmax(copy.backward_s, room_s);
     return copy;
@@ -181,9 +191,10 @@ void gradient_copies_add(const struct price_context *context, const struct progr
     const struct step_end end = step_end_of(program, chunk, &rules);
     double rounds = program->shape.micro_batch_count;
     double width = stack_gradient_bytes(stack, program->workload.precision);
-    double link = offload_bytes_per_s(context, TIER_HOST), all_s = 0;
+    double all_s = 0;
     for (int g = 0; g < end.group_count; g++)
-        all_s += away_elements(program, &end.groups[g]) * width / link;
+        all_s += copies_s(context, TIER_HOST, away_elements(program, &end.groups[g]) * width,
+                          end.groups[g].unit_count);
     if (all_s <= 0) return;
     double up_s = all_s * (rounds - 1) / rounds, down = 1, up = 1;
     gradient_shares(context, program, window_s, price->copy_s, all_s, up_s, &down, &up);
@@ -193,7 +204,8 @@ void gradient_copies_add(const struct price_context *context, const struct progr
     price->phase_s[PHASE_BACKWARD][PART_OFFLOAD] += up * up_s;
     for (int g = 0; g < end.group_count; g++) {
         if (!end.groups[g].is_away) continue;
-        double bytes = away_elements(program, &end.groups[g]) * width, s = bytes / link;
+        double bytes = away_elements(program, &end.groups[g]) * width;
+        double s = copies_s(context, TIER_HOST, bytes, end.groups[g].unit_count);
         double back_s = s * (rounds - 1) / rounds;
         ledger_turn_to_part(context->ledger, -1, g);
         write_gradients(context, PHASE_WEIGHT, s, down * s, bytes);
@@ -239,15 +251,15 @@ struct host_update host_update(const struct price_context *context, const struct
     if (elements <= 0) return update;
     const struct stack *stack = context->compute.stack;
     const struct workload *workload = &program->workload;
-    double link = offload_bytes_per_s(context, TIER_HOST);
     double gradient_bytes = stack_gradient_bytes(stack, workload->precision);
     double down_bytes = (elements - away) * gradient_bytes;
     double buckets = ceil(elements * gradient_bytes / memory_bucket_bytes(program, stack));
     update.bucket_count = is_host(context) ? 1 : (int)fmin(fmax(buckets, 1), 1e6);
-    update.down_s = down_bytes / link;
+    update.down_s = copies_s(context, TIER_HOST, down_bytes, update.bucket_count);
     // Weights that stay on the host are written there, with the rest.
     double weight_bytes = parameter_weight_bytes(workload->precision);
-    update.up_s = (is_host(context) ? elements : elements - fetched) * weight_bytes / link;
+    double up_bytes = (is_host(context) ? elements : elements - fetched) * weight_bytes;
+    update.up_s = copies_s(context, TIER_HOST, up_bytes, update.bucket_count);
     // Who asks for no norm does not read the gradients for it, and our executor does so where they
     // are made.
     double own_bytes = update_bytes(&context->compute, workload->optimizer, elements);

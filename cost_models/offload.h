@@ -30,6 +30,10 @@ double offload_bytes_per_s(const struct price_context *context, enum tier tier);
 // Of it, of NVMe, what reads and writes that are asked for at once get together: 1 to 2.
 double offload_duplex_ratio(const struct price_context *context);
 
+// `count` copies of so many bytes together, each given as a kernel is: arrays that are moved one by
+// one, a fetch, units of gradients, and of an update one a bucket, at least.
+double copies_s(const struct price_context *context, enum tier tier, double bytes, double count);
+
 // Of copies that run beside compute, what is waited for.
 double copy_exposed_s(double copy_s, double compute_s);
 

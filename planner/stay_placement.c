@@ -115,6 +115,7 @@ static struct placement_problem problem_of(struct stay_stage *stage, int micro_b
         .up_bytes_per_s = link,
         .down_bytes_per_s = link,
         .nvme_bytes_per_s = home == TIER_NVME ? offload_bytes_per_s(&context, TIER_NVME) : link,
+        .start_s = context.compute.device->launch_latency_s,
     };
 }
 

@@ -193,6 +193,7 @@ struct block_program {
     // The same by the class of the operator that made it (enum op_class); what came in from the
     // block before is of no class.
     int64_t class_saved_bytes[OP_CLASS_COUNT];
+    int class_saved_count[OP_CLASS_COUNT];  // in so many arrays
     // Of those what weight gradients of the plain GEMMs read, alone and beside others: where
     // such GEMMs are narrow, that is kept as they read it.
     int64_t weight_read_bytes, shared_read_bytes;

@@ -337,7 +337,9 @@ static void count_classes(struct lowering *low)
     const enum op_class *class_of = lower_classes(low->arena, program);
     for (int b = 0; b < program->buffer_count; b++) {
         const struct buffer *buffer = &program->buffers[b];
-        if (buffer->saved) program->class_saved_bytes[class_of[b]] += buffer->bytes;
+        if (!buffer->saved) continue;
+        program->class_saved_bytes[class_of[b]] += buffer->bytes;
+        program->class_saved_count[class_of[b]]++;
     }
 }
 
