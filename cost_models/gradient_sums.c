@@ -1,6 +1,8 @@
 #include "cost_models/gradient_sums.h"
 #include "cost_models/ledger.h"
 
+#include <assert.h>
+
 static double zeros_s(const struct price_context *context, const struct begins *begins,
                       bool has_tied, double width)
 {
@@ -63,7 +65,7 @@ void gradient_begins_add(const struct price_context *context, const struct progr
 {
     double width = stack_gradient_bytes(context->compute.stack, context->compute.precision);
     double launch_s = context->compute.device->launch_latency_s;
-    double rounds = program->shape.micro_batch_count;
+    double rounds = step_rounds(context, program);
     for (int u = 0; u < chunk->use_count; u++) {
         const struct block_use *use = &chunk->uses[u];
         const struct block_program *block = program->blocks[use->block_program];
@@ -76,6 +78,13 @@ void gradient_begins_add(const struct price_context *context, const struct progr
              use->count * launch_s * (rounds - 1) / rounds);
     }
     ledger_turn_to_part(context->ledger, -1, -1);
+}
+
+int step_rounds(const struct price_context *context, const struct program *program)
+{
+    int most = program->shape.micro_batch_count, own = context->micro_batch_count;
+    assert(own >= 0 && own <= most && "no replica has more than the shape says");
+    return own > 0 ? own : most;
 }
 
 void step_add_begins(int micro_batch_count, struct chunk_price *chunk)

@@ -226,7 +226,7 @@ static struct chunk_price price_chunk(const struct price_context *context, const
     }
     ledger_turn_to_part(context->ledger, -1, -1);
     gradient_begins_add(context, program, chunk, &price);
-    step_add_begins(program->shape.micro_batch_count, &price);
+    step_add_begins(step_rounds(context, program), &price);
     gradient_copies_add(context, program, chunk, window_s, &price);
     struct chunk_price before = price;
     step_add_host(context->compute.stack, program->shape.stage_count, &price);

@@ -68,6 +68,7 @@ struct price_context {
     // 1 + the stage by whose links its ranks' messages are priced; 0: by the slowest that any stage
     // has of them. Stages with numbers of ranks of their own have their own in either case.
     int at_stage;
+    int micro_batch_count;  // of the replica that is priced; 0: as many as the program's shape says
     struct ledger *ledger;  // step_price writes its prices there; NULL: nowhere
 };
 
@@ -101,6 +102,8 @@ struct block_price block_work_price(const struct price_context *context, const s
 void step_add_host(const struct stack *stack, int stage_count, struct chunk_price *chunk);
 // Adds zeroed_s and added_s to the phases, where these lack them.
 void step_add_begins(int micro_batch_count, struct chunk_price *chunk);
+// How many micro-batches share what is done in the first alone.
+int step_rounds(const struct price_context *context, const struct program *program);
 // What of the plan's overlap takes place on this stack, with these passes and in this pipeline; and
 // OVERLAP_APART where B and W are tasks of their own, so that what is moved beside one of them does
 // not hide behind the other.

@@ -193,6 +193,7 @@ struct breakdown breakdown_of_unlike(struct arena *arena, struct arena *scratch,
     context.ledger = ledger;
     context.compute.device = place.device;
     context.at_stage = place.at_stage;
+    context.micro_batch_count = place.micro_batch_count;
     struct step_price *own = ARENA_NEW(arena, struct step_price, 1);
     *own = *step_price(arena, &context, program);
     own->shape.micro_batch_count = *rounds = place.micro_batch_count;

@@ -265,6 +265,7 @@ static const struct step_price *group_price(struct arena *arena,
     struct price_context context = evaluation_context(request);
     context.compute.device = like->device;
     context.at_stage = like->at_stage;
+    context.micro_batch_count = like->micro_batch_count;
     if (!is_degraded(like)) return step_price(arena, &context, evaluation->program);
     int first, end;
     node_ranks(request->cluster, like->node, &first, &end);
@@ -285,7 +286,9 @@ static int price_of(struct arena *arena, const struct evaluation_request *reques
     for (int at = 0; at < lanes->price_count; at++) {
         const struct rank_group *other = &lanes->priced[at];
         bool is_like = other->device == group->device && other->nic_ratio == group->nic_ratio &&
-                       other->link_ratio == group->link_ratio && other->at_stage == group->at_stage;
+                       other->link_ratio == group->link_ratio &&
+                       other->at_stage == group->at_stage &&
+                       other->micro_batch_count == group->micro_batch_count;
         if (is_like && (!is_degraded(group) || other->kind == group->kind)) return at;
     }
     lanes->priced[lanes->price_count] = *group;
@@ -304,18 +307,35 @@ static const struct device *slowest_device(const struct evaluation_request *requ
     return cluster->nodes[cluster_device_kind(cluster, group)].device;
 }
 
-// Groups of one device whose links lost as much, on nodes of one kind, share a price. A node that
-// lost some is of the stage that it is of, whichever others are like that.
+// Into how many different numbers of micro-batches replicas part the batch.
+static int kinds_of_counts(const struct lanes *lanes)
+{
+    int kinds = 0;
+    for (int i = 0; i < lanes->pipeline_count; i++) {
+        int before = 0, stages = lanes->stage_count;
+        while (lanes->groups[before * stages].micro_batch_count !=
+               lanes->groups[i * stages].micro_batch_count)
+            before++;
+        kinds += before == i;
+    }
+    assert(kinds >= 1 && "a pipeline has micro-batches");
+    return kinds;
+}
+
+// Groups of one device whose links lost as much, on nodes of one kind, with as many micro-batches,
+// share a price. A node that lost some is of the stage that it is of, whichever others are like
+// that.
 static void price_groups(struct arena *arena, const struct evaluation_request *request,
                          const struct evaluation *evaluation, int cause_count, struct lanes *lanes)
 {
     int kinds = lanes->cluster->node_group_count;
     int most = 1 + (1 + (cause_count + 1) * (cause_count + 1) * kinds) * (kinds + 1) *
-                       (lanes->stage_count + 1);
+                       (lanes->stage_count + 1) * kinds_of_counts(lanes);
     lanes->priced = ARENA_NEW(arena, struct rank_group, most);
     lanes->prices = ARENA_NEW(arena, const struct step_price *, most);
     lanes->prices[0] = evaluation->price;
     lanes->priced[0].device = slowest_device(request);
+    lanes->priced[0].micro_batch_count = evaluation->program->shape.micro_batch_count;
     lanes->price_count = 1;
     for (int i = 0; i < lanes->pipeline_count * lanes->stage_count; i++) {
         struct rank_group *group = &lanes->groups[i], calm = *group;

@@ -99,8 +99,8 @@ static void take(struct asked *asked, struct candidate *best, const struct paral
 {
     struct candidate plan = priced(asked, parallel);
     bool has_room = plan.memory.reserved_bytes <= cluster_device_bytes(asked->request.cluster);
-    if (has_room && (best->closed_form_s == 0 || plan.closed_form_s < best->closed_form_s))
-        *best = plan;
+    bool is_less = step_ns(plan.closed_form_s) < step_ns(best->closed_form_s);
+    if (has_room && (best->closed_form_s == 0 || is_less)) *best = plan;
 }
 
 static void same_time(const struct candidate *found, const struct candidate *best)
