@@ -21,6 +21,7 @@ static const unsigned OF_ATTENTION =
 
 static unsigned target_named(const char *word, size_t length)
 {
+    assert(ADAPTER_TARGET_COUNT <= 31);
     static const char SUFFIX[] = "_proj";
     const size_t more = sizeof SUFFIX - 1;
     if (length == 9 && strncmp(word, "attention", length) == 0) return OF_ATTENTION;
@@ -86,6 +87,7 @@ int64_t adapters_value(struct adapters adapters)
 
 struct adapters adapters_of_value(int64_t value)
 {
+    assert(value >= 0);
     if (value == 0) return (struct adapters){0};
     int64_t before = value - 1;
     return (struct adapters){(int)(before / ADAPTERS_ALL) + 1,
@@ -214,6 +216,7 @@ static int activation(struct adapting *adapting, const char *name, struct shape 
     return made;
 }
 
+// A parameter of its own role: the one that this pass does not freeze.
 static int parameter(struct adapting *adapting, const char *name, struct shape shape)
 {
     return builder_parameter(&adapting->builder, name, "weight", shape);
@@ -221,6 +224,7 @@ static int parameter(struct adapting *adapting, const char *name, struct shape s
 
 static void append(struct adapting *adapting, struct op op, int a, int b, int output)
 {
+    assert(op.input_count == 0 && a >= 0 && output >= 0);
     op.output_count = 1;
     op.outputs[0] = output;
     op.inputs[op.input_count++] = a;
@@ -277,6 +281,7 @@ static void adapt(struct adapting *adapting, const struct op *base, int was)
     adapting->now[was] = whole;
 }
 
+// What is made from frozen operands and ids alone has no gradient, and so on down the block.
 static void freeze(struct adapting *adapting, const struct op *op)
 {
     bool is_frozen = true;
@@ -316,10 +321,13 @@ static void adapt_block(struct arena *arena, struct block *block, struct adapter
 void adapters_add(struct arena *arena, struct graph *graph, struct adapters adapters)
 {
     if (adapters.rank == 0) return;
+    assert(adapters.rank > 0 && adapters.rank <= ADAPTER_RANK_MAX);
+    assert(adapters.targets > 0 && adapters.targets <= ADAPTERS_ALL);
     graph->frozen_parameter_count = graph->parameter_count + graph->mtp_parameter_count;
     for (int b = 0; b < graph->block_count; b++)
         adapt_block(arena, &graph->blocks[b], adapters);
     graph->mtp_parameter_count = graph_mtp_parameter_count(graph);
     graph->parameter_count = graph_parameter_count(graph);
     graph->active_parameter_count = graph_active_parameter_count(graph);
+    assert(graph->frozen_parameter_count <= graph->parameter_count + graph->mtp_parameter_count);
 }

@@ -1,7 +1,9 @@
 #include "models/graph.h"
 
+#include <assert.h>
 #include <string.h>
 
+// What is only handed on no operator of the block looks at.
 static bool is_read(const struct block *block, int tensor)
 {
     for (int o = 0; o < block->op_count; o++) {
@@ -27,6 +29,7 @@ static int handed_on(const struct block *block)
 
 void graph_add_alone(struct arena *arena, struct graph *graph)
 {
+    assert(!graph->alone && "added once: a second call would count such blocks as kinds");
     int kinds = graph->block_count;
     int *alone = ARENA_NEW(arena, int, 2 * kinds);
     struct block *blocks = ARENA_NEW(arena, struct block, 2 * kinds);
@@ -48,7 +51,9 @@ void graph_add_alone(struct arena *arena, struct graph *graph)
         own->name = arena_print(arena, "%s.alone", blocks[kind].name);
         own->input_count -= count;
         own->output_count -= count;
+        assert(own->input_count >= 0 && own->output_count >= 0);
     }
+    assert(graph->block_count <= 2 * kinds);
     graph->blocks = blocks;
     graph->alone = alone;
 }

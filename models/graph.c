@@ -89,6 +89,7 @@ int64_t density_share(double density, int64_t count)
 
 int64_t density_capacity(double density, double factor, int64_t seq)
 {
+    assert(density > 0 && factor > 0 && seq >= 0);
     int64_t rows = (int64_t)ceil((double)seq * density * factor * (1 - 1e-12));
     assert(rows >= 0);
     return rows < seq ? rows : seq;
@@ -114,6 +115,7 @@ int tensor_find_dim(const struct tensor *tensor, enum dim dim)
 static int64_t unpadded_elements(const struct graph *graph, const struct block *block,
                                  const struct tensor *tensor)
 {
+    assert(tensor->role == TENSOR_PARAMETER);
     int64_t elements = 1, vocab = block->vocab > 0 ? block->vocab : graph->vocab;
     for (int i = 0; i < tensor->rank; i++) {
         const struct extent *extent = &tensor->extents[i];
@@ -152,6 +154,7 @@ static int64_t active_elements(const struct graph *graph, const struct block *bl
     int64_t elements = unpadded_elements(graph, block, tensor);
     if (tensor_find_dim(tensor, DIM_EXPERT) < 0) return elements;
     assert(graph->expert_count > 0 && graph->top_k > 0 && elements % graph->expert_count == 0);
+    assert(graph->top_k <= graph->expert_count);
     return elements / graph->expert_count * graph->top_k;
 }
 
@@ -178,6 +181,7 @@ static int64_t count_parameters(const struct graph *graph, bool mtp, elements_fu
 
 int64_t graph_parameter_count(const struct graph *graph)
 {
+    assert(graph->sequence_count > 0);
     return count_parameters(graph, false, unpadded_elements);
 }
 
@@ -225,6 +229,7 @@ static int once(const struct block *block, const struct op *op, int input)
 }
 
 // Products of a step that it takes part in: forward, and the gradients of both operands.
+// Of a frozen operand no gradient is made, and the other's product needs none of it.
 static int products(const struct block *block, const struct op *op, int input)
 {
     const struct tensor *own = &block->tensors[op->inputs[input]];
@@ -310,6 +315,7 @@ static double product_flop(const struct op *op)
 
 double graph_model_flop(const struct graph *graph, int64_t seq)
 {
+    assert(seq > 0);
     struct met all = {0};
     for (int b = 0; b < graph->block_count; b++) {
         struct met met = met_weights(graph, &graph->blocks[b], products);

@@ -2,6 +2,7 @@
 
 #include "core/file.h"
 
+#include <assert.h>
 #include <string.h>
 #include <strings.h>
 
@@ -267,6 +268,7 @@ const char *hub_model(struct arena *arena, const char *name, struct err *err)
     if (!may_be_shipped && file_exists(name)) return file_exists(inside) ? inside : name;
     const char *shipped = may_be_shipped ? find_shipped(arena, name) : NULL;
     if (!shipped) shipped = find_id(name);
+    assert((!shipped || !strchr(shipped, '/')) && "a shipped name is looked up, not opened");
     if (shipped) return shipped;
     if (may_be_shipped && file_exists(inside)) return inside;
     if (may_be_shipped || !is_id(name)) return name;

@@ -299,6 +299,7 @@ static struct model_config *read_config(struct arena *arena, const char *name,
 struct model_config *model_read(struct arena *arena, const char *name, const struct json *object,
                                 warn_function *warn, void *context, struct err *err)
 {
+    assert(name && *name && "plans and messages call the model by it");
     static const char THINKER[] = "thinker_config";
     if (err->kind) return NULL;
     if (!json_is_object(object) || !json_has(object, THINKER))
@@ -334,6 +335,7 @@ static const char *base_name(struct arena *arena, const char *path)
 }
 
 // A stack of layers is the model of a config, which is exact: the same number of parameters.
+// An exported model and the config it was recognised as must agree to the last parameter.
 static bool check_count(struct arena *arena, const char *path, const struct model_config *config,
                         const struct onnx_stack *stack, struct err *err)
 {
@@ -440,10 +442,44 @@ struct model_config *model_load(struct arena *arena, const char *name, warn_func
     return config;
 }
 
+// Operators stand behind those whose results they read, and links stay inside the block.
+static void check_block(const struct block *block)
+{
+    assert(block->input_count <= BLOCK_EDGES && block->output_count <= BLOCK_EDGES);
+    for (int o = 0; o < block->op_count; o++) {
+        const struct op *op = &block->ops[o];
+        assert(op->phase == PHASE_FORWARD && op->forward_op == o);
+        for (int i = 0; i < op->input_count; i++) {
+            assert(op->inputs[i] >= 0 && op->inputs[i] < block->tensor_count);
+            assert(block->tensors[op->inputs[i]].producer < o);
+        }
+        for (int i = 0; i < op->output_count; i++)
+            assert(block->tensors[op->outputs[i]].producer == o);
+    }
+}
+
+// What the planner, lowering and every count take for granted of a graph.
+static void check_graph(const struct graph *graph)
+{
+    int layers = 0;
+    assert(graph->sequence_count > 0 && graph->block_count > 0);
+    for (int i = 0; i < graph->sequence_count; i++) {
+        assert(graph->sequence[i] >= 0 && graph->sequence[i] < graph->block_count);
+        layers += graph->blocks[graph->sequence[i]].role == BLOCK_LAYER;
+    }
+    assert(graph->blocks[graph->sequence[0]].role == BLOCK_EMBEDDING);
+    assert(graph->blocks[graph->sequence[graph->sequence_count - 1]].role == BLOCK_HEAD);
+    assert(graph->layer_count == layers);
+    assert(graph->parameter_count >= graph->active_parameter_count);
+    for (int b = 0; b < graph->block_count; b++)
+        check_block(&graph->blocks[b]);
+}
+
 struct graph *model_graph(struct arena *arena, const struct model_config *config,
                           const struct import_options *options)
 {
     struct graph *graph = config->family->build(arena, config->fields, options);
+    check_graph(graph);
     graph->name = config->name;
     return graph;
 }

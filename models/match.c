@@ -28,6 +28,7 @@ static int *count_readers(struct arena *arena, const struct block *block)
 
 static bool drop(struct chain *chain, int op)
 {
+    assert(op >= 0 && op < chain->block->op_count);
     if (chain->dropped_count == CHAIN_MAX) return false;
     chain->dropped[chain->dropped_count++] = op;
     return true;
@@ -134,6 +135,7 @@ static bool match_scores(struct chain *chain, int scores)
 
 static int only_reader(const struct chain *chain, int tensor)
 {
+    assert(tensor >= 0 && tensor < chain->block->tensor_count);
     const struct block *block = chain->block;
     if (chain->readers[tensor] != 1) return -1;
     for (int o = 0; o < block->op_count; o++) {
@@ -170,6 +172,7 @@ static bool match_context(struct chain *chain, int probabilities)
     return chain->fused.inputs[2] >= 0;
 }
 
+// The class and the mask are those of the softmax, whose rows the fused kernel keeps.
 static bool match_chain(struct chain *chain, int softmax)
 {
     const struct op *op = &chain->block->ops[softmax];
@@ -208,6 +211,7 @@ static const char *sibling(struct arena *arena, const char *name, const char *su
 // The rows of the log-sum-exp: what the output has but its width.
 static struct tensor row_tensor(struct arena *arena, const struct tensor *out)
 {
+    assert(out->rank > 1);
     struct tensor rows = *out;
     rows.name = sibling(arena, out->name, "lse");
     rows.element = ELEMENT_FP32;
@@ -285,6 +289,7 @@ int match_attention(struct arena *arena, struct block *block)
         struct chain chain = {.block = block, .readers = count_readers(arena, block)};
         if (!match_chain(&chain, o)) continue;
         *block = rewrite(arena, &chain);
+        assert(chain.dropped_count >= 3 && "two products and a softmax are one operator now");
         count++;
         o = -1;  // indices have moved
     }

@@ -1,5 +1,6 @@
 #include "models/op_linear_loss.h"
 
+#include <assert.h>
 #include <string.h>
 
 // A product that makes the scores of a loss, which nothing else reads.
@@ -8,6 +9,7 @@ struct pair {
     int x, weight;      // tensors
 };
 
+// Leaving the block counts as one.
 static int readers_of(const struct block *block, int tensor)
 {
     int readers = 0;
@@ -51,6 +53,8 @@ static void join_pair(struct arena *arena, struct block *block, const struct pai
 {
     int scores = block->ops[pair->loss].inputs[0];
     struct op joined = block->ops[pair->loss];
+    assert(joined.input_count == 2 && "scores and labels");
+    assert(pair->product < pair->loss);
     joined.kind = OP_LINEAR_LOSS;
     joined.scalar = block->ops[pair->product].scalar;
     joined.chunk = parts;
@@ -60,6 +64,7 @@ static void join_pair(struct arena *arena, struct block *block, const struct pai
     joined.input_count = 3;
     block->tensors = ARENA_COPY(arena, struct tensor, block->tensors, block->tensor_count);
     block->ops = ARENA_COPY(arena, struct op, block->ops, block->op_count);
+    // Blocks may share arrays (models/branches.c): this one gets its own.
     block->ops[pair->loss] = joined;
     size_t tensors = (size_t)(--block->tensor_count - scores);
     memmove(&block->tensors[scores], &block->tensors[scores + 1], tensors * sizeof *block->tensors);
@@ -81,8 +86,10 @@ static void join_pair(struct arena *arena, struct block *block, const struct pai
         block->outputs[i] -= block->outputs[i] > scores;
 }
 
+// All losses or none: the first walk only looks, so that a refusal leaves the graph as it was.
 bool match_loss_graph(struct arena *arena, struct graph *graph, int parts)
 {
+    assert(parts > 0);
     struct pair pair;
     int found = 0;
     for (int b = 0; b < graph->block_count; b++) {

@@ -179,10 +179,12 @@ static double flop_contract(const struct block *block, const struct op *op,
 static double flop_samples(const struct block *block, const struct op *op,
                            const int64_t size[DIM_COUNT])
 {
+    assert(op->work.flop >= 0 && op->work.backward_flop >= 0);
     double each = op->phase == PHASE_FORWARD ? op->work.flop : op->work.backward_flop;
     return each * (double)size[DIM_BATCH] * op_image_share(block, op, size);
 }
 
+// Terms less one additions.
 static double flop_sum(const struct block *block, const struct op *op,
                        const int64_t size[DIM_COUNT])
 {
@@ -234,6 +236,7 @@ static double flop_combine(const struct block *block, const struct op *op,
 
 // What backward reads
 
+// Sums and views: their backward is made of the gradient alone.
 static unsigned saves_none(const struct block *block, const struct op *op)
 {
     (void)block, (void)op;
@@ -242,6 +245,7 @@ static unsigned saves_none(const struct block *block, const struct op *op)
 
 static unsigned saves_inputs(const struct block *block, const struct op *op)
 {
+    assert(op->input_count <= SAVES_OUTPUT && "bits behind those are outputs");
     (void)block;
     return (1u << op->input_count) - 1;
 }
@@ -265,6 +269,7 @@ static unsigned saves_norm(const struct block *block, const struct op *op)
     return op->input_count > 1 ? 3u : 1u;
 }
 
+// The second output: which elements stayed, or the log-sum-exp.
 static unsigned saves_mask(const struct block *block, const struct op *op)
 {
     (void)block, (void)op;
@@ -365,6 +370,7 @@ static const struct op_rule RULES[OP_KIND_COUNT] = {
 const struct op_rule *op_rule(enum op_kind kind)
 {
     assert(kind >= 0 && kind < OP_KIND_COUNT);
+    assert(RULES[kind].name && "every kind has its row");
     return &RULES[kind];
 }
 
@@ -420,6 +426,7 @@ bool op_is_gemm(enum op_kind kind)
 static struct gemm product_gemm(const struct block *block, const struct op *op,
                                 const int64_t size[DIM_COUNT])
 {
+    assert(op->forward_op >= 0 && op->forward_op < block->op_count);
     int64_t batch = size[DIM_BATCH];
     const struct op *forward = &block->ops[op->forward_op];
     const struct op_work *work = &op->work;
@@ -429,6 +436,7 @@ static struct gemm product_gemm(const struct block *block, const struct op *op,
     int64_t rows = is_weight ? each * batch : each;
     int64_t groups = is_weight ? work->groups : work->groups * batch;
     if (op->phase == PHASE_FORWARD) return (struct gemm){groups, rows, work->columns, work->depth};
+    assert(op->input_count == 2);
     bool is_first = op->inputs[0] != forward->inputs[0];
     if (is_first) return (struct gemm){groups, rows, work->depth, work->columns};
     return (struct gemm){groups, work->columns, work->depth, rows};
@@ -458,6 +466,7 @@ struct gemm op_gemm(const struct block *block, const struct op *op, const int64_
     return gemm;
 }
 
+// Both limits may stand in one op: what is chosen is among the window's keys.
 int64_t op_seen_most(const struct op *op)
 {
     bool is_fewer = op->top_k > 0 && (op->window == 0 || op->top_k < op->window);
@@ -466,6 +475,7 @@ int64_t op_seen_most(const struct op *op)
 
 double op_attended_pairs(const struct op *op, int64_t queries, int64_t keys)
 {
+    assert(queries > 0 && keys > 0 && op->window >= 0 && op->prefix >= 0);
     double sides = op->causal ? 1 : 2;
     int64_t most = op_seen_most(op);
     double window = (double)(most > 0 && most < keys ? most : keys);

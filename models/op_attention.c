@@ -55,6 +55,7 @@ static double flop_attending(const struct block *block, const struct op *op,
                              const int64_t size[DIM_COUNT], double key_products,
                              double value_products)
 {
+    assert(size[DIM_HEAD] > 0 && size[DIM_HEAD_DIM] > 0);
     struct attention_shape shape = op_attention_shape(block, op, size);
     double pairs = op_attended_pairs(op, shape.queries, shape.keys);
     double key_width = (double)size[DIM_HEAD_DIM];

@@ -19,10 +19,12 @@ static double op_choose_pairs(const struct op *op, const int64_t size[DIM_COUNT]
     return (double)size[DIM_BATCH] * op_attended_pairs(&all, size[DIM_SEQ], keys);
 }
 
+// Both passes of a choice are here; backward writes zeros.
 double op_choose_flop(const struct block *block, const struct op *op, const int64_t size[DIM_COUNT])
 {
     (void)block;
     if (op->kind == OP_CHOOSE_BACKWARD) return 0;
+    assert(size[DIM_INDEX_HEAD] > 0 && size[DIM_HEAD_DIM] > 0);
     double each = (double)size[DIM_INDEX_HEAD] * (2.0 * (double)size[DIM_HEAD_DIM] + 3);
     return op_choose_pairs(op, size) * each;
 }

@@ -37,6 +37,7 @@ enum split op_concat_split(const struct block *block, const struct op *op, enum 
 double op_concat_backward_flop(const struct block *block, const struct op *op,
                                const int64_t size[DIM_COUNT])
 {
+    assert(op->kind == OP_CONCAT_BACKWARD && op->input_count >= 1);
     const struct tensor *whole = &block->tensors[op->inputs[0]];
     double rows = 1, added = 0;
     for (int i = 0; i < whole->rank - 1; i++) {

@@ -81,15 +81,18 @@ double op_image_share(const struct block *block, const struct op *op, const int6
             if (position < 0) continue;
             // Of sizes that are not given the whole is meant.
             if (size[DIMS[d]] == 0) break;
+            assert(block->tensors[t].extents[position].size > 0);
             share *= (double)size[DIMS[d]] / (double)block->tensors[t].extents[position].size;
             break;
         }
     }
+    assert(share > 0);
     return share;
 }
 
 bool op_is_statistic(const struct block *block, const struct op *op, int tensor)
 {
+    assert(op->forward_op >= 0 && op->forward_op < block->op_count);
     const struct op *forward = &block->ops[op->forward_op];
     if (forward->work.places != PLACES_STATISTICS) return false;
     for (int i = 1; i < forward->output_count; i++) {

@@ -11,6 +11,7 @@ static const struct tensor *operand(const struct block *block, const struct op *
 // The dim that the product sums over, which is the last of x.
 static enum dim depth_of(const struct block *block, const struct op *op)
 {
+    assert(op->kind == OP_LINEAR_LOSS || op->kind == OP_LINEAR_LOSS_BACKWARD);
     const struct tensor *x = operand(block, op, 0);
     return x->extents[x->rank - 1].dim;
 }
@@ -38,6 +39,7 @@ struct gemm op_linear_loss_gemm(const struct block *block, const struct op *op,
     struct gemm gemm = {1, 1, size[columns_of(block, op)], size[depth_of(block, op)]};
     for (int i = 0; i < x->rank - 1; i++)
         gemm.m *= size[x->extents[i].dim];
+    assert(gemm.m > 0 && gemm.n > 0 && gemm.k > 0);
     return gemm;
 }
 

@@ -12,6 +12,7 @@ enum split op_pool_split(const struct block *block, const struct op *op, enum di
 
 double op_pool_flop(const struct block *block, const struct op *op, const int64_t size[DIM_COUNT])
 {
+    assert(size[DIM_BATCH] > 0 && size[DIM_SEQ] > 0);
     (void)block;
     double passes = op->kind == OP_POOL ? 1 : 3;
     return passes * POOL_FLOP * (double)size[DIM_BATCH] * (double)size[DIM_SEQ] *

@@ -24,6 +24,7 @@ enum split op_scan_split(const struct block *block, const struct op *op, enum di
 // A multiplication and an addition a tap; in backward for x and for the weight.
 double op_conv_flop(const struct block *block, const struct op *op, const int64_t size[DIM_COUNT])
 {
+    assert(size[DIM_TAP] > 0);
     const struct op *forward = &block->ops[op->forward_op];
     const struct tensor *x = &block->tensors[forward->inputs[0]];
     double elements = (double)size[DIM_TAP];
@@ -102,6 +103,7 @@ double op_scan_model_flop(const struct block *block, const struct op *op)
 
 int64_t op_scan_chunks(const struct scan_shape *shape)
 {
+    assert(shape->batch > 0 && shape->chunk > 0 && shape->chunk <= shape->seq);
     return shape->batch * ((shape->seq + shape->chunk - 1) / shape->chunk);
 }
 

@@ -4,6 +4,7 @@
 #include "core/json_peek.h"
 #include "core/plain.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,6 +18,7 @@ static const char *const TYPES[] = {"dlrm", "wide_deep", NULL};
 
 static const char *interaction_name(enum interaction interaction)
 {
+    assert(interaction >= 0 && interaction < INTERACTION_COUNT);
     static const char *const NAMES[INTERACTION_COUNT] = {"dot", "dcn", "cat"};
     return NAMES[interaction];
 }
@@ -178,6 +180,9 @@ struct recommender *recommender_read(struct arena *arena, const char *name,
     read_interaction(object, model, err);
     read_tables(arena, object, model, err);
     if (err->kind || !check(object, model, err)) return NULL;
+    assert(model->table_count > 0 && model->table_count <= TABLE_COUNT_MAX);
+    assert(recommender_top_inputs(model) >= 0);
+    // Texts of the file end with its document: the model outlives it.
     model->name = arena_copy(arena, name);
     model->model_type = arena_copy(arena, model->model_type);
     model->zipf_source = arena_copy(arena, model->zipf_source);
@@ -209,6 +214,7 @@ struct recommender *recommender_load(struct arena *arena, const char *name, stru
 
 bool recommender_is(const char *name, struct err *err)
 {
+    // What is no such model another reader will say: errors of the search for it are dropped.
     struct arena arena = {0};
     struct err none = {0};
     const char *path = file_find_data(&arena, FOLDER, name, "recommendation model", &none);

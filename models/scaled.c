@@ -3,6 +3,7 @@
 #include "core/divisor.h"
 #include "core/json_write.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -50,6 +51,7 @@ static enum role role_of(const char *key)
 // The first whole number above 0 under a key of this role, at any depth; 0: none.
 static int64_t find(const struct json *object, enum role role)
 {
+    assert(role != ROLE_NONE);
     struct err err = {0};
     int count = json_member_count(object, &err);
     for (int i = 0; i < count; i++) {
@@ -82,6 +84,7 @@ int64_t model_scale_step(const struct model_config *config, struct err *err)
     int64_t split = SPLIT_MOST;
     while (split > 1 && common_multiple(group, split) > heads)
         split /= 2;
+    assert(group >= 1 && common_multiple(group, split) <= heads);
     return common_multiple(group, split);
 }
 
@@ -94,9 +97,11 @@ static double scaled(enum role role, double value, double ratio)
     return fmax(1, round(exact));
 }
 
+// The same object, at any depth, with other sizes: what has no role is copied word for word.
 static void write_scaled(struct json_writer *writer, const char *key, const struct json *object,
                          double ratio)
 {
+    assert(ratio > 0 && isfinite(ratio));
     struct err err = {0};
     int count = json_member_count(object, &err);
     json_open(writer, key, '{');
@@ -119,6 +124,7 @@ static void write_scaled(struct json_writer *writer, const char *key, const stru
 struct model_config *model_scaled(struct arena *arena, const struct model_config *config,
                                   int64_t steps, struct err *err)
 {
+    assert(steps > 0);
     int64_t step = model_scale_step(config, err);
     if (step == 0) return NULL;
     double heads = (double)find(&config->config, ROLE_HEADS);

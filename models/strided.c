@@ -1,11 +1,14 @@
 #include "models/strided.h"
 
+#include <assert.h>
+
 static const char *const STEPS[LOOPS_INPUTS] = {"steps", "other_steps", "third_steps",
                                                 "fourth_steps"};
 
 // At least two are written.
 static int operand_count(const struct strided *strided)
 {
+    assert(strided->count >= 0 && strided->count <= LOOPS_MOST);
     int count = 2;
     for (int i = count; i < LOOPS_INPUTS; i++)
         for (int l = 0; l < strided->count; l++)
@@ -34,6 +37,7 @@ static const struct json_field FIELDS[] = {
     {0},
 };
 
+// Lists of a plan are a user's: too long a one is an error, never a write past the end.
 static int read_list(const struct json *object, const char *key, int most, double low,
                      int64_t *numbers, struct err *err)
 {
@@ -61,5 +65,6 @@ const struct strided *strided_read(struct arena *arena, const struct json *objec
                              err) == made->count;
     }
     if (!err->kind && !is_right) json_fail(object, err, "a step for each size is wanted");
+    assert(err->kind || (made->count <= LOOPS_MOST && operands <= LOOPS_INPUTS));
     return err->kind ? NULL : made;
 }

@@ -1,5 +1,6 @@
 #include "models/families/layers.h"
 
+#include <assert.h>
 #include <math.h>
 
 // Alternating updates (Baykal et al. 2023, arXiv 2301.13310), as gemma3n has them: a token has
@@ -12,6 +13,7 @@ static const double EPSILON = 1e-30;
 
 static struct extent streams_of(const struct layers *layers)
 {
+    assert(layers->decoder->altup.stream_count > 0);
     return (struct extent){DIM_STREAM, layers->decoder->altup.stream_count};
 }
 
@@ -135,6 +137,7 @@ static struct states predict(struct layers *layers, struct states x, const struc
 static struct states correct(struct layers *layers, struct states x, int made,
                              const struct router *router)
 {
+    assert(made >= 0 && x.own >= 0 && x.streams >= 0);
     const struct extent none = {DIM_NONE, 0}, stream = streams_of(layers);
     const struct extent hidden = {DIM_HIDDEN, layers->decoder->hidden};
     int said = ask(layers, "correct.router", made, router);
@@ -158,6 +161,7 @@ static struct states correct(struct layers *layers, struct states x, int made,
 // A low-rank branch beside attention (Menghani et al. 2024, LAuReL, arXiv 2411.07501, section 2).
 static int learned_residual(struct layers *layers, int normed)
 {
+    assert(layers->decoder->altup.residual_rank > 0);
     const struct decoder *d = layers->decoder;
     struct extent rank = {DIM_RANK, d->altup.residual_rank}, hidden = {DIM_HIDDEN, d->hidden};
     struct projection left = {.name = "laurel.left",
@@ -200,6 +204,7 @@ int layers_alternating(struct layers *layers, int x, int64_t window)
 // (gemma3n): the deviation times what its normed form has above that many.
 int layers_most_active(struct layers *layers, int gate)
 {
+    assert(gate >= 0 && "an mlp without a gate has nothing that is sparse");
     const struct decoder *d = layers->decoder;
     int unit = layers_norm_plain(layers, "mlp.gate.unit", gate, FUNCTION_LAYER_NORM, EPSILON);
     int above = layers_function(layers, "mlp.gate.above", unit, FUNCTION_RELU_ABOVE,

@@ -1,6 +1,7 @@
 #include "models/families/layers.h"
 #include "models/families/llama_like.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Apertus: llama with norms of heads, and an mlp without a gate whose activation is trained: xIELU
@@ -11,6 +12,7 @@ static const double BETA = 0.5;
 // softplus of a number of the layer, for each channel of the mlp.
 static int factor(struct layers *layers, const char *name, int64_t ffn)
 {
+    assert(ffn > 0);
     struct arena *arena = layers->builder.arena;
     struct extent one = {DIM_TABLE, 1}, inner = {DIM_FFN, ffn};
     int raw = layers_parameter(layers, name, "weight", SHAPE(one), NULL);

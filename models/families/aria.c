@@ -1,6 +1,8 @@
 #include "models/families/family.h"
 #include "models/families/llama_like.h"
 
+#include <assert.h>
+
 // AriaTextForCausalLM: llama whose every layer has experts, weighed by a softmax over those that
 // are chosen, beside shared ones of as much width each.
 
@@ -30,6 +32,7 @@ static const void *read_aria(struct family_reader *reader)
     if (reader->err->kind) return NULL;
     decoder.qkv_bias = decoder.out_bias = record.attention_bias;
     decoder.mlp_bias = record.mlp_bias;
+    assert(own.moe_num_experts > 0 && own.moe_num_shared_experts >= 0);
     decoder.experts =
         (struct experts){.count = own.moe_num_experts,
                          .top_k = own.moe_topk,

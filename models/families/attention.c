@@ -13,6 +13,7 @@ static const double SOFTMAX_FLOP = 5;
 static int64_t places_of(const struct layers *layers, int input)
 {
     const struct tensor *tensor = &layers->builder.block->tensors[input];
+    assert(tensor_find_dim(tensor, DIM_SEQ) >= 0);
     return tensor->extents[tensor_find_dim(tensor, DIM_SEQ)].size;
 }
 
@@ -25,6 +26,7 @@ static int64_t groups_of(const struct product_groups *groups, char part)
 static int project_wide(struct layers *layers, int input, const char *name, struct extent heads,
                         struct extent width, int merge)
 {
+    assert(heads.size > 0 && width.size > 0);
     const struct decoder *d = layers->decoder;
     struct projection projection = {
         .name = name,
@@ -60,6 +62,7 @@ static int rotate(struct layers *layers, const char *name, int input, int64_t wi
     double theta = window > 0 && d->rope_theta_local > 0 ? d->rope_theta_local : d->rope_theta;
     if (d->rope_theta <= 0 || d->rotary_dims == 0) return input;
     if (layers->is_unrotated) return input;
+    assert(d->rotary_dims <= d->head_dim);
     int output = layers_function(layers, name, input, FUNCTION_ROPE, theta);
     struct block *block = layers->builder.block;
     block->ops[block->op_count - 1].rotary_dims = d->rotary_dims;
@@ -136,6 +139,7 @@ static struct op core_op(struct layers *layers, struct heads heads, const char *
 
 static double score_factor(const struct decoder *d)
 {
+    assert(d->head_dim > 0);
     return d->score_factor > 0 ? d->score_factor : 1 / sqrt((double)d->head_dim);
 }
 
@@ -160,6 +164,7 @@ static int repeat_heads(struct layers *layers, const char *name, int input)
     return layers_rename(layers, name, input, shape);
 }
 
+// One number for each head; where a layer has none, -1 leaves the op without that input.
 int layers_sink(struct layers *layers, int64_t window)
 {
     const struct decoder *d = layers->decoder;
@@ -190,6 +195,7 @@ static int fused(struct layers *layers, struct heads heads, int64_t window)
     if (sinks >= 0) op.inputs[op.input_count++] = sinks;
     if (heads.chosen) {
         op.inputs[op.input_count++] = *heads.chosen;
+        assert(d->indexer.top_k > 0);
         op.top_k = (int)d->indexer.top_k;
     }
     op.output_count = 2;
@@ -199,6 +205,7 @@ static int fused(struct layers *layers, struct heads heads, int64_t window)
     return out;
 }
 
+// An op of the chain: what it makes has one producer and, but for the context, one reader.
 static int append_core(struct layers *layers, struct op op, int a, int b, struct shape shape)
 {
     op.inputs[op.input_count++] = a;
@@ -212,6 +219,7 @@ static int append_core(struct layers *layers, struct op op, int a, int b, struct
 // Pieces of layers.h used inside the core: their ops are dropped and recomputed with it.
 static void mark_core(struct layers *layers, struct heads heads, int first_op, int64_t window)
 {
+    assert(first_op <= layers->builder.block->op_count);
     struct block *block = layers->builder.block;
     for (int o = first_op; o < block->op_count; o++) {
         block->ops[o].class = OP_CLASS_ATTENTION;
@@ -263,6 +271,7 @@ static int score(struct layers *layers, struct heads heads, struct distances apa
 
 static int unfused(struct layers *layers, struct heads heads, int64_t window)
 {
+    assert(!heads.chosen && "no chain chooses keys");
     const struct decoder *d = layers->decoder;
     struct distances apart = layers_distances(layers);
     int first_op = layers->builder.block->op_count;
@@ -320,6 +329,7 @@ int layers_attention(struct layers *layers, int input, int64_t window)
 // Keys and values share their input, queries share theirs with nothing.
 int layers_cross_attention(struct layers *layers, int input, int memory)
 {
+    assert(memory >= 0);
     enum { MERGE_MEMORY = 3 };
     const struct decoder *d = layers->decoder;
     int64_t heads = d->head_count, kv_heads = d->kv_head_count;

@@ -1,5 +1,6 @@
 #include "models/families/bart.h"
 
+#include <assert.h>
 #include <math.h>
 
 // BartForConditionalGeneration: encoder and decoder of the same width, norms behind each part, one
@@ -71,6 +72,7 @@ bool bart_join(struct family_reader *reader, const struct bart *record, struct d
                         : "must be true for %s: else its class has a table that nothing reads",
                     decoder->model_type);
     if (reader->err->kind) return false;
+    assert(decoder->head_count == encoder->head_count && record->tie_word_embeddings);
     decoder->activation = encoder->activation =
         family_activation(reader, "activation_function", record->activation_function);
     return true;
@@ -79,6 +81,7 @@ bool bart_join(struct family_reader *reader, const struct bart *record, struct d
 static struct decoder describe(const struct bart_kind *kind, const struct bart *record,
                                bool is_encoder)
 {
+    assert(record->encoder_layers > 0 && record->decoder_layers > 0);
     struct decoder side = bart_side(kind->model_type, record, is_encoder);
     side.seq_len_max = record->max_position_embeddings;
     side.position_count = kind->sinusoids ? 0 : side.seq_len_max + kind->position_offset;
@@ -191,6 +194,7 @@ static const struct json_field NLLB_MOE_FIELDS[] = {
 static void set_experts(struct family_reader *reader, const struct nllb_moe *own, int64_t step,
                         struct decoder *side)
 {
+    assert(step >= 0 && side->layer_count > 0);
     bool *is_dense = ARENA_NEW(reader->arena, bool, side->layer_count);
     for (int64_t i = 0; i < side->layer_count; i++)
         is_dense[i] = step == 0 || (i + 1) % step != 0;

@@ -1,5 +1,7 @@
 #include "models/families/bert.h"
 
+#include <assert.h>
+
 // BertForMaskedLM: no pooler; the head has a dense layer, a norm and a bias over the vocabulary.
 
 static const struct json_field FIELDS[] = {
@@ -37,6 +39,7 @@ static void note_absent(struct family_reader *reader, const struct bert *record)
 
 static struct decoder describe(const char *model_type, const struct bert *record)
 {
+    assert(record->hidden_size > 0 && record->num_hidden_layers > 0);
     return (struct decoder){
         .model_type = model_type,
         .vocab = record->vocab_size,
@@ -69,6 +72,7 @@ struct decoder bert_read(struct family_reader *reader, const char *model_type, s
     family_read(reader, FIELDS, record);
     note_absent(reader, record);
     if (!family_complete(reader)) return (struct decoder){0};
+    assert(record->lacks_positions || record->max_position_embeddings > 0);
     struct decoder decoder = describe(model_type, record);
     family_check_heads(reader, &decoder, "num_attention_heads", "num_attention_heads");
     decoder.activation = family_activation(reader, "hidden_act", record->hidden_act);
@@ -97,6 +101,7 @@ void bert_start_behind_padding(struct family_reader *reader, struct decoder *dec
                     "must be above %d: the first rows are for no token", FIRST_POSITION);
 }
 
+// Heads that have a function of their own: the record has one for both.
 void bert_want_gelu(struct family_reader *reader, const struct decoder *decoder)
 {
     if (!reader->err->kind && decoder->activation != FUNCTION_GELU)

@@ -1,5 +1,6 @@
 #include "models/families/bert.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Relatives of bert, all as masked language models: mpnet adds t5's numbers by distance to scores;
@@ -64,6 +65,7 @@ static void check_groups(struct family_reader *reader, const struct decoder *dec
 {
     for (const struct json_field *field = GROUPS_FIELDS; field->key; field++) {
         int64_t count = *(const int64_t *)(const void *)((const char *)groups + field->offset);
+        assert(count > 0);
         bool is_inner = field->offset >= offsetof(struct product_groups, up);
         bool divides = decoder->hidden % count == 0 && (!is_inner || decoder->ffn % count == 0);
         if (divides || reader->err->kind) continue;
@@ -281,6 +283,7 @@ static const void *read_esm(struct family_reader *reader)
     if (!is_rotated && strcmp(own.position_embedding_type, "absolute") != 0)
         family_fail(reader, "position_embedding_type", "must be \"rotary\" or \"absolute\"");
     if (!is_rotated) bert_start_behind_padding(reader, &decoder);
+    assert(decoder.layer_count > 0);
     bert_want_gelu(reader, &decoder);
     bert_norm_before(&decoder);
     decoder.embedding_norm = own.emb_layer_norm_before;

@@ -1,5 +1,7 @@
 #include "models/families/family.h"
 
+#include <assert.h>
+
 // CLIPModel and SiglipModel: a tower of pictures and one of text, which are compared.
 
 struct clip {
@@ -113,6 +115,7 @@ static void read_vision(const struct family_reader *reader, struct clip record,
         family_fail(&own, "vision_use_head", "%s",
                     is_in_text ? "no part pools a picture whose parts are tokens: false is wanted"
                                : "pictures that are not pooled are not supported");
+    assert(tower->hidden > 0 && tower->layer_count > 0);
     tower->position_count = side * side + !is_siglip;
     tower->picture = (struct picture){
         .patch_count = side * side,
@@ -153,6 +156,7 @@ static const void *read_as(struct family_reader *reader, struct both record, str
     read_vision(reader, vision, tower, is_siglip, false);
     read_text(reader, text, &decoder, is_siglip);
     if (!family_complete(reader)) return NULL;
+    assert(decoder.vocab > 0 && tower->picture.patch_count > 0);
     if (!is_siglip) decoder.contrast.width = record.projection_dim;
     decoder.model_type = tower->model_type = is_siglip ? "siglip" : "clip";
     decoder.encoder = tower;

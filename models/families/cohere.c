@@ -1,6 +1,7 @@
 #include "models/families/expert_keys.h"
 #include "models/families/llama_like.h"
 
+#include <assert.h>
 #include <string.h>
 
 // One norm for attention and mlp, whose results are added together, and scaled logits. Rope turns
@@ -115,6 +116,7 @@ static void set_windows(struct family_reader *reader, const struct llama_like *r
 {
     int64_t prefix = own->first_k_dense_replace, alone = own->prefix_dense_sliding_window_pattern;
     bool *is_local = ARENA_NEW(reader->arena, bool, decoder->layer_count);
+    assert(alone > 0 && prefix >= 0 && record->sliding_window_pattern > 0);
     bool *is_unrotated = ARENA_NEW(reader->arena, bool, decoder->layer_count);
     for (int64_t i = 0; i < decoder->layer_count; i++)
         is_local[i] = i < prefix ? (i + 1) % alone != 0

@@ -1,5 +1,6 @@
 #include "models/families/layers.h"
 
+#include <assert.h>
 #include <math.h>
 
 // Two towers, one of pictures and one of text, whose last words are compared: each picture of a
@@ -15,6 +16,7 @@ static struct shape samples(enum dim dim, int64_t size)
 
 static int project(struct layers *layers, const char *name, int input, bool bias)
 {
+    assert(layers->decoder->contrast.width > 0);
     int64_t width = layers->decoder->contrast.width;
     struct projection out = {.name = name,
                              .weight =
@@ -122,6 +124,7 @@ static int to_length(struct layers *layers, const char *name, int input)
 
 static int compare(struct layers *layers, const char *name, int of, int with)
 {
+    assert(of >= 0 && with >= 0);
     int64_t width = layers->decoder->contrast.width;
     const char *others = arena_print(layers->builder.arena, "%s.others", name);
     with = layers_rename(layers, others, with, SHAPE({DIM_OTHER, 0}, {DIM_RANK, width}));
@@ -173,6 +176,7 @@ struct graph *towers_graph(struct arena *arena, const void *decoder,
 
 int layers_contrast(struct layers *layers, int input, int picture)
 {
+    assert(picture >= 0 && "what the tower of pictures says passes the text's layers by");
     const struct decoder *d = layers->decoder;
     int last = layers_data(layers, "last_place", ELEMENT_COMPUTE, SHAPE({DIM_SEQ, 0}));
     struct projection pool = {.name = "head.pool", .output = samples(DIM_HIDDEN, d->hidden)};

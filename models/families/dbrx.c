@@ -1,5 +1,7 @@
 #include "models/families/family.h"
 
+#include <assert.h>
+
 struct dbrx {
     struct decoder decoder;
     double moe_normalize_expert_weights;
@@ -115,6 +117,7 @@ static const void *read_dbrx(struct family_reader *reader)
     enum function activation = read_ffn(reader, &record);
     if (!family_complete(reader)) return NULL;
     struct decoder decoder = record.decoder;
+    assert(decoder.experts.count > 0 && decoder.ffn > 0 && "mixtures alone are read");
     bool is_normalised = record.moe_normalize_expert_weights > 0;
     decoder.activation = activation;
     decoder.experts.ffn = decoder.ffn;

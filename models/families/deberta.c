@@ -1,5 +1,6 @@
 #include "models/families/bert.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -87,6 +88,7 @@ static struct disentangled distances(struct family_reader *reader, const struct 
         record->max_relative_positions > 0 ? record->max_relative_positions : position_count;
     of.span = record->position_buckets > 0 ? record->position_buckets : most;
     of.distance = record->position_buckets > 0 ? most : 0;
+    assert(most > 0 && of.span > 0);
     bool is_even = of.span % 2 == 0 && (of.distance == 0 || of.distance - 1 > of.span / 2);
     if (of.distance > 0 && !is_even)
         family_fail(reader, "position_buckets",
@@ -98,6 +100,7 @@ static struct disentangled distances(struct family_reader *reader, const struct 
     return of;
 }
 
+// Sizes that its class derives: another would be another model, not a variant of this one.
 static void check_widths(struct family_reader *reader, const struct deberta *record,
                          const struct decoder *decoder)
 {

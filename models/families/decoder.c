@@ -16,6 +16,7 @@ static struct layers start(struct arena *arena, const struct decoder *decoder,
 
 static int block_input(struct layers *layers, const char *name)
 {
+    assert(layers->builder.block->input_count < BLOCK_EDGES);
     const struct decoder *d = layers->decoder;
     struct block *block = layers->builder.block;
     struct shape shape =
@@ -37,6 +38,7 @@ static int memory_input(struct layers *layers, const char *name)
 
 static struct block finish(struct layers *layers, int output)
 {
+    assert(layers->builder.block->output_count < BLOCK_EDGES && output >= 0);
     struct block *block = layers->builder.block;
     layers_fix_places(layers);
     block->outputs[block->output_count++] = output;
@@ -134,6 +136,7 @@ static struct block embedding_block(struct layers layers)
 // What the tower of pictures says of each, which only the head asks for.
 static int picture_input(struct layers *layers, const char *name)
 {
+    assert(layers->decoder->contrast.width > 0);
     struct block *block = layers->builder.block;
     struct shape shape = SHAPE({DIM_BATCH, 0}, {DIM_RANK, layers->decoder->contrast.width});
     int input = builder_tensor(&layers->builder, name, TENSOR_ACTIVATION, ELEMENT_COMPUTE, shape);
@@ -405,6 +408,7 @@ static void build_layers(struct graph *graph, struct layers start_layers)
 
 static void append_block(struct graph *graph, struct block block)
 {
+    assert(graph->block_count < 2 * (LAYER_KINDS_MAX + 3));
     graph->sequence[graph->sequence_count++] = graph->block_count;
     graph->blocks[graph->block_count++] = block;
 }
@@ -465,6 +469,7 @@ struct graph *decoder_graph(struct arena *arena, const void *decoder,
     }
     layers = start(arena, d, options, graph->vocab_padded, "head", BLOCK_HEAD);
     append_block(graph, head_block(layers));
+    assert(graph->sequence_count <= layer_count + 3);
     if (d->apart_count > 0 || d->contrast.width > 0) graph_add_alone(arena, graph);
     graph->mtp_parameter_count = graph_mtp_parameter_count(graph);
     graph->parameter_count = graph_parameter_count(graph);

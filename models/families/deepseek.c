@@ -3,6 +3,7 @@
 #include "core/real.h"
 #include "models/families/expert_keys.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -170,6 +171,7 @@ static void set_rope(struct family_reader *reader, const struct deepseek *record
     decoder->score_factor = 1 / sqrt((double)decoder->head_dim);
     if (!is_stretched(&stretch)) return;
     double mscale = 0.1 * stretch.mscale_all_dim * real_log(stretch.factor) + 1;
+    assert(mscale > 1);
     decoder->score_factor *= mscale * mscale;
 }
 
@@ -197,6 +199,7 @@ static void check_experts(struct family_reader *reader, const struct deepseek *r
     long long groups = record->n_group ? record->n_group : 1;
     long long open = record->n_group && record->topk_group ? record->topk_group : groups;
     if (reader->err->kind || experts == 0) return;
+    assert(groups > 0 && open > 0);
     if (record->n_shared_experts * record->moe_intermediate_size > WIDTH_MAX) {
         family_fail(reader, "n_shared_experts", "together the shared experts are wider than %d",
                     WIDTH_MAX);
@@ -216,6 +219,7 @@ static void place_experts(struct family_reader *reader, const struct deepseek *r
                           struct experts *experts)
 {
     if (reader->err->kind) return;
+    assert(record->moe_layer_freq > 0);
     bool *is_dense = ARENA_NEW(reader->arena, bool, record->num_hidden_layers), all_dense = true;
     const bool *listed = expert_keys_dense(reader, record->num_hidden_layers);
     for (int64_t i = 0; i < record->num_hidden_layers; i++) {
@@ -269,6 +273,7 @@ struct decoder deepseek_decoder(struct family_reader *reader, const char *model_
 {
     read_record(reader, record, own);
     if (!family_complete(reader)) return (struct decoder){0};
+    assert(record->kv_lora_rank > 0 && record->qk_rope_head_dim > 0 && record->v_head_dim > 0);
     check_heads(reader, record);
     struct decoder decoder = describe(model_type, record);
     family_check_experts(reader, &decoder, "n_routed_experts", "num_experts_per_tok");
@@ -450,6 +455,7 @@ static const void *read_minicpm3(struct family_reader *reader)
                   &(struct family_keys){.optional = "scale_emb scale_depth dim_model_base"});
     struct decoder decoder = read_dense(reader, "minicpm3", &record);
     if (reader->err->kind) return NULL;
+    assert(decoder.layer_count > 0 && decoder.hidden > 0);
     decoder.embedding_scale = scales.scale_emb;
     decoder.residual_scale = scales.scale_depth / sqrt((double)decoder.layer_count);
     decoder.logit_scale = scales.dim_model_base / (double)decoder.hidden;

@@ -1,5 +1,6 @@
 #include "models/families/family.h"
 
+#include <assert.h>
 #include <string.h>
 
 // DeepSeek-V4 (DeepseekV4Config): models/families/pooled.c, streams.c and experts.c. Files of its
@@ -115,6 +116,7 @@ static void read_ratios(struct family_reader *reader, int64_t count, uint8_t *ki
             kind--;
         if (!reader->err->kind && OF[kind] != ratio)
             json_fail(&item, reader->err, "%lld tokens; 0, 4 or 128 are known", (long long)ratio);
+        assert(kind >= POOLING_NONE && kind <= POOLING_ALL);
         kinds[i] = (uint8_t)kind;
     }
 }
@@ -136,6 +138,7 @@ static const uint8_t *read_kinds(struct family_reader *reader, int64_t count)
 
 static const bool *read_hashed(struct family_reader *reader, const struct deepseek_v4 *record)
 {
+    assert(record->num_hidden_layers > 0);
     int64_t count = record->num_hidden_layers;
     bool *is_hashed = ARENA_NEW(reader->arena, bool, count),
          is_listed = json_has(reader->object, MLPS);
@@ -216,6 +219,7 @@ static void check(struct family_reader *reader, const struct deepseek_v4 *record
 {
     long long heads = record->num_attention_heads, rotary = decoder->pooled.rope_dim;
     if (reader->err->kind) return;
+    assert(record->o_groups > 0 && record->head_dim > 0);
     if (record->num_key_value_heads != 1) {
         family_fail(reader, "num_key_value_heads", "%lld key-value heads; deepseek_v4 has one",
                     (long long)record->num_key_value_heads);
@@ -241,6 +245,7 @@ static void check(struct family_reader *reader, const struct deepseek_v4 *record
     }
 }
 
+// Published counts have one shared expert, of the width of the routed ones.
 static struct experts describe_experts(const struct deepseek_v4 *record)
 {
     return (struct experts){.count = record->n_routed_experts,
@@ -332,6 +337,7 @@ static const void *read_v4(struct family_reader *reader)
     struct decoder decoder = describe(&record);
     struct rates rates = read_rates(reader, &record);
     decoder.activation = family_activation(reader, "hidden_act", record.hidden_act);
+    assert(rates.chosen > 0 && rates.all > 0);
     decoder.pooled.rates[POOLING_CHOSEN] = rates.chosen;
     decoder.pooled.rates[POOLING_ALL] = rates.all;
     decoder.pooled.kinds = read_kinds(reader, record.num_hidden_layers);

@@ -1,5 +1,7 @@
 #include "models/families/layers.h"
 
+#include <assert.h>
+
 // The gated delta rule as a mixer (transformers' Qwen3NextGatedDeltaNet): projections to q, k and
 // v, which pass through a convolution, to the gate z, to the steps and to beta; the recurrence
 // (models/op_delta.h); a norm of each head's result, and what the gate leaves of it; the projection
@@ -9,6 +11,7 @@
 
 static struct shape by_head(const struct scan_sizes *scan)
 {
+    assert(scan->head_count > 0 && scan->head_dim > 0);
     return SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, {DIM_HEAD, scan->head_count},
                  {DIM_HEAD_DIM, scan->head_dim});
 }
@@ -40,6 +43,7 @@ static const double LENGTH_EPSILON = 1e-6;
 
 static int recur(struct layers *layers, int v, int steps, int k, int q, int beta)
 {
+    assert(layers->decoder->scan.head_count % layers->decoder->scan.group_count == 0);
     const struct scan_sizes *scan = &layers->decoder->scan;
     int a_log =
         layers_parameter(layers, "scan", "a_log", SHAPE({DIM_HEAD, scan->head_count}), NULL);
@@ -58,6 +62,8 @@ static int recur(struct layers *layers, int v, int steps, int k, int q, int beta
 
 int layers_delta(struct layers *layers, int input)
 {
+    assert(layers->decoder->scan.rule == SCAN_DELTA ||
+           layers->decoder->scan.rule == SCAN_DELTA_CHANNELS);
     const struct decoder *d = layers->decoder;
     const struct scan_sizes *scan = &d->scan;
     struct shape keys = SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, {DIM_KV_HEAD, scan->group_count},

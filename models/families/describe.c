@@ -1,6 +1,7 @@
 #include "core/divisor.h"
 #include "models/families/layer_kinds.h"
 
+#include <assert.h>
 #include <math.h>
 
 // What a graph says of its model as a whole, before it has blocks.
@@ -65,5 +66,7 @@ struct graph *decoder_describe(struct arena *arena, const struct decoder *d,
     if (d->encoder && (graph->contrasts || d->prefix > 0))
         graph->head_count = common_divisor(d->head_count, d->encoder->head_count);
     if (graph->contrasts) graph->kv_head_count = graph->head_count;
+    assert(graph->vocab_padded >= graph->vocab && graph->vocab_padded % multiple == 0);
+    assert(graph->top_k <= graph->expert_count);
     return graph;
 }

@@ -1,5 +1,6 @@
 #include "models/families/diffusion.h"
 
+#include <assert.h>
 #include <math.h>
 
 // Work an element, for ops that are bound by memory: it only has to be of the right size.
@@ -9,6 +10,7 @@ static const double EPSILON = 1e-6;
 
 struct extent diffusion_hidden(const struct diffusion *d)
 {
+    assert(d->hidden > 0);
     return (struct extent){DIM_HIDDEN, d->hidden};
 }
 
@@ -34,6 +36,7 @@ int diffusion_add(struct diffusion *d, const char *name, int x, int y)
     return diffusion_append(d, op, builder_shape(&d->builder, x));
 }
 
+// Every product of these models has a bias: the products of queries, keys and values as well.
 int diffusion_project(struct diffusion *d, int x, struct diffusion_linear linear)
 {
     int weight = builder_parameter(&d->builder, linear.name, "weight", linear.weight);
@@ -63,6 +66,7 @@ int diffusion_apply(struct diffusion *d, const char *name, int x, enum function 
 
 int diffusion_modulate(struct diffusion *d, const char *name, int gate, int x, double scalar)
 {
+    assert(gate >= 0 && x >= 0);
     struct op op = {.name = name,
                     .kind = OP_ELEMENTWISE,
                     .function = FUNCTION_MODULATE,
@@ -182,6 +186,7 @@ int diffusion_rotate(struct diffusion *d, const char *name, int x, struct op rot
 
 int diffusion_feed_forward(struct diffusion *d, const char *prefix, int x, int64_t ffn)
 {
+    assert(ffn > 0);
     struct arena *arena = d->builder.arena;
     struct extent inner = {DIM_FFN, ffn}, hidden = diffusion_hidden(d);
     struct shape tokens = builder_shape(&d->builder, x), wide = tokens;
@@ -207,6 +212,7 @@ int diffusion_attend(struct diffusion *d, const char *prefix, int query, int key
     struct arena *arena = d->builder.arena;
     struct shape shape = builder_shape(&d->builder, query), rows = shape;
     int rank = d->builder.block->tensors[query].rank;
+    assert(rank > 1 && shape.extents[rank - 1].size > 0);
     rows.extents[rank - 1] = (struct extent){DIM_NONE, 0};
     int lse = builder_tensor(&d->builder, arena_print(arena, "%s.lse", prefix), TENSOR_ACTIVATION,
                              ELEMENT_FP32, rows);

@@ -1,5 +1,6 @@
 #include "models/families/layers.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Scores by content and distance (He et al. 2021, DeBERTa, section 3.1). One table has a row for
@@ -42,6 +43,7 @@ static int project_rows(struct layers *layers, int rows, const char *name, const
     int weight = find_parameter(layers, shared, "weight");
     int made = layers_product(layers, rows, weight, projection);
     int bias = find_parameter(layers, shared, "bias");
+    assert(weight >= 0 && bias >= 0 && "those of the tokens stand in front");
     made = layers_add(layers, arena_print(arena, "%s.biased", name), made, bias);
     if (heads == DIM_HEAD) return made;
     return layers_rename(layers, arena_print(arena, "%s_heads", name), made,
@@ -62,6 +64,7 @@ static int make_rows(struct layers *layers)
         static const char *const PARTS[] = {"weight", "bias"};
         for (int i = 0; i < 2; i++) {
             int part = find_parameter(layers, NORM, PARTS[i]);
+            assert(part >= 0);
             layers->builder.block->tensors[part].tie =
                 arena_print(arena, "layers.%s.%s", NORM, PARTS[i]);
         }
@@ -83,6 +86,7 @@ static int score_rows(struct layers *layers, const char *name, int rows, int tok
     int said = layers_product(layers, rows, tokens, product);
     struct block *block = layers->builder.block;
     block->ops[block->op_count - 1].scalar = d->score_factor;
+    assert(of.extents[1].dim == DIM_SEQ || of.extents[1].dim == DIM_KV_SEQ);
     int keys = (int)block->tensors[ids].extents[1].size;
     struct shape pairs = SHAPE({DIM_BATCH, 0}, heads, {DIM_SEQ, 0}, {DIM_KV_SEQ, keys});
     int output = layers_activation(layers, name, pairs);

@@ -1,5 +1,7 @@
 #include "models/families/family.h"
 
+#include <assert.h>
+
 // DistilBertForMaskedLM: bert without token types, under keys of its own.
 
 struct distilbert {
@@ -52,6 +54,7 @@ static const void *read_distilbert(struct family_reader *reader)
     family_absent(reader, FIELDS, &record, &KEYS);
     if (!family_complete(reader)) return NULL;
     struct decoder decoder = record.decoder;
+    assert(decoder.seq_len_max > 0);
     decoder.position_count = decoder.seq_len_max;
     decoder.hidden_dropout = decoder.embedding_dropout;
     const char *head_key = family_key(reader, "n_heads", "num_attention_heads");

@@ -1,5 +1,7 @@
 #include "models/families/llama_like.h"
 
+#include <assert.h>
+
 // ERNIE 4.5. Rope turns pairs of neighbours: another order of the weights' columns.
 
 static struct decoder read_common(struct family_reader *reader, const char *model_type,
@@ -60,6 +62,7 @@ static const struct family_keys KEYS = {
 static const bool *dense_layers(struct family_reader *reader, const struct ernie_moe *record,
                                 int64_t layer_count)
 {
+    assert(record->moe_layer_interval > 0 && layer_count > 0);
     bool *is_dense = ARENA_NEW(reader->arena, bool, layer_count);
     int64_t end = record->moe_layer_end_index < 0 ? layer_count - 1 : record->moe_layer_end_index;
     for (int64_t i = 0; i < layer_count; i++) {
@@ -79,6 +82,7 @@ static const void *read_moe(struct family_reader *reader)
     if (!reader->err->kind) family_read(reader, FIELDS, &own);
     family_absent(reader, FIELDS, &own, &KEYS);
     if (!family_complete(reader)) return NULL;
+    assert(own.moe_num_experts > 0 && own.moe_num_shared_experts >= 0);
     decoder.head_bias = record.use_bias;
     decoder.experts = (struct experts){
         .count = own.moe_num_experts,

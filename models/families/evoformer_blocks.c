@@ -1,6 +1,7 @@
 #include "models/builder.h"
 #include "models/families/evoformer.h"
 
+#include <assert.h>
 #include <math.h>
 
 static const double NORM_FLOP = 6, ACTIVATION_FLOP = 8, SOFTMAX_FLOP = 5, LOSS_FLOP = 5;
@@ -24,6 +25,7 @@ static const char *named(const struct building *b, const char *name)
 
 static struct extent size(const struct building *b, enum dim dim)
 {
+    assert(b->model->msa_depth > 0 && b->model->residues > 0);
     return (struct extent){dim, dim == DIM_MSA ? b->model->msa_depth : b->model->residues};
 }
 // Rows of aligned sequences, and pairs.
@@ -38,6 +40,7 @@ static struct shape pairs_by(const struct building *b, struct extent last)
 static struct extent width_of(const struct building *b, int tensor)
 {
     const struct tensor *t = &b->builder.block->tensors[tensor];
+    assert(t->rank > 0);
     return t->extents[t->rank - 1];
 }
 static struct shape shape_of(const struct building *b, int tensor)
@@ -49,10 +52,12 @@ static struct shape with_last(struct shape shape, struct extent last)
     int rank = 0;
     while (rank < TENSOR_RANK_MAX && shape.extents[rank].dim)
         rank++;
+    assert(rank > 0);
     shape.extents[rank - 1] = last;
     return shape;
 }
 
+// A factor of 0 would be no product: what is left out means 1.
 static int append(struct building *b, struct op op, struct shape shape)
 {
     op.name = named(b, op.name);
@@ -175,6 +180,7 @@ static int to_heads(struct building *b, const char *name, int x, const struct at
 
 static int attend(struct building *b, int x, const struct attention *a)
 {
+    assert(a->heads.size > 0 && a->width.size > 0);
     int query = to_heads(b, "q", x, a), key = to_heads(b, "k", x, a),
         value = to_heads(b, "v", x, a);
     struct shape queries = shape_of(b, query);
@@ -330,6 +336,7 @@ static void take_inputs(struct building *b, int *m, int *z)
 
 static struct block finish(struct building *b, int m, int z)
 {
+    assert(m >= 0 && z >= 0);
     struct block *block = b->builder.block;
     block->outputs[block->output_count++] = m;
     block->outputs[block->output_count++] = z;
@@ -458,6 +465,7 @@ struct graph *evoformer_graph(struct arena *arena, const void *evoformer,
     graph->block_count = KINDS;
     for (int i = 0; i < graph->layer_count + 2; i++)
         graph->sequence[graph->sequence_count++] = i == 0 ? 0 : i <= graph->layer_count ? 1 : 2;
+    assert(graph->sequence_count == graph->layer_count + 2);
     graph->parameter_count = graph_parameter_count(graph);
     graph->active_parameter_count = graph_active_parameter_count(graph);
     return graph;

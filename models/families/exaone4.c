@@ -1,6 +1,7 @@
 #include "models/families/expert_keys.h"
 #include "models/families/llama_like.h"
 
+#include <assert.h>
 #include <string.h>
 
 // The releases write the pattern of windows as letters: "LLLG" is L with and G without. All that it
@@ -87,6 +88,7 @@ static const bool *dense_layers(struct family_reader *reader, const struct exaon
 {
     const bool *listed = expert_keys_dense(reader, layer_count);
     if (listed || reader->err->kind) return listed;
+    assert(own->first_k_dense_replace >= 0);
     family_taken(reader, "mlp_layer_types", "by rule (first_k_dense_replace %lld)",
                  (long long)own->first_k_dense_replace);
     bool *is_dense = ARENA_NEW(reader->arena, bool, layer_count);
@@ -98,6 +100,7 @@ static const bool *dense_layers(struct family_reader *reader, const struct exaon
 static void set_experts(struct family_reader *reader, const struct exaone_moe *own,
                         struct decoder *decoder)
 {
+    assert(own->num_shared_experts >= 0 && decoder->layer_count > 0);
     decoder->experts = (struct experts){
         .count = own->num_experts,
         .top_k = own->num_experts_per_tok,

@@ -1,5 +1,7 @@
 #include "models/families/expert_keys.h"
 
+#include <assert.h>
+
 #define EXPERT_FIELDS                                                                      \
     {JSON_OPT_I64(struct expert_keys, num_experts, 0, EXPERTS_MAX)},                       \
         {JSON_OPT_I64(struct expert_keys, num_experts_per_tok, 1, EXPERTS_MAX)},           \
@@ -48,6 +50,7 @@ const bool *expert_keys_dense(struct family_reader *reader, int64_t layer_count)
     return is_dense;
 }
 
+// Absent and 0 differ: a mixture must say how many experts it has, a dense model may say none.
 void expert_keys_read(struct family_reader *reader, struct expert_keys *keys, int64_t layer_count)
 {
     if (reader->err->kind) return;
@@ -93,6 +96,7 @@ void expert_keys_apply(struct family_reader *reader, const struct expert_keys *k
                        struct decoder *decoder)
 {
     if (reader->err->kind || keys->num_experts == 0) return;
+    assert(keys->num_experts > 0 && decoder->layer_count > 0);
     decoder->experts.count = keys->num_experts;
     decoder->experts.top_k = keys->num_experts_per_tok;
     decoder->experts.ffn = keys->moe_intermediate_size;

@@ -15,6 +15,7 @@ enum { MERGE_EXPERTS = 2, MERGE_SHARED = 3 };
 
 static struct shape rows_of(const struct experts *experts, enum dim dim, int64_t size)
 {
+    assert(experts->count > 0 && size > 0);
     return SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, {DIM_EXPERT, experts->count}, {dim, size});
 }
 
@@ -101,6 +102,7 @@ static int experts_mlp(struct layers *layers, int rows)
 // What every token passes through, beside its chosen experts.
 static int shared(struct layers *layers, int input)
 {
+    assert(layers->decoder->experts.shared_ffn > 0);
     const struct decoder *d = layers->decoder;
     layers->clamp = d->experts.shared_is_clamped ? d->experts.clamp : 0;
     int output = layers_named_mlp(layers, "shared", input, d->experts.shared_ffn, MERGE_SHARED);

@@ -1,5 +1,6 @@
 #include "models/families/family.h"
 
+#include <assert.h>
 #include <math.h>
 
 struct falcon {
@@ -96,6 +97,7 @@ static const void *read_falcon(struct family_reader *reader)
     family_absent(reader, FIELDS, &record, &KEYS);
     if (!family_complete(reader)) return NULL;
     derive(reader, &record);
+    assert(record.decoder.ffn > 0 && kv_heads(&record) > 0);
     struct decoder decoder = record.decoder;
     decoder.kv_head_count = kv_heads(&record);
     decoder.norm_place = norm_place(&record);

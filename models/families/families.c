@@ -1,5 +1,6 @@
 #include "models/families/family.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -134,9 +135,15 @@ void family_check_experts(struct family_reader *reader, const struct decoder *de
     }
 }
 
+// What a graph is built from without another look: it holds for every config that was read.
 const void *family_decoder(struct family_reader *reader, const struct decoder *decoder)
 {
     if (reader->err->kind) return NULL;
+    assert(decoder->layer_count > 0 && decoder->hidden > 0 && decoder->vocab > 0);
+    assert(decoder->kv_head_count == 0 || decoder->head_count % decoder->kv_head_count == 0);
+    assert(decoder->experts.top_k <= decoder->experts.count);
+    assert(decoder->rotary_dims >= 0 && decoder->norm_epsilon >= 0);
+    assert(decoder->hidden_dropout < 1 && decoder->attention_dropout < 1);
     struct decoder *kept = ARENA_NEW(reader->arena, struct decoder, 1);
     *kept = *decoder;
     return kept;

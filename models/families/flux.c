@@ -1,5 +1,7 @@
 #include "models/families/flux.h"
 
+#include <assert.h>
+
 // The config of FLUX.1's transformer, as diffusers writes it.
 
 enum { SIDE_MAX = 65536 };
@@ -88,6 +90,7 @@ static const void *read_flux(struct family_reader *reader)
     if (!family_complete(reader) || !check(reader, record) || !read_axes(reader, record))
         return NULL;
     if (record->out_channels == 0) record->out_channels = record->in_channels;
+    assert(record->out_channels > 0 && record->rotary_dims > 0);
     return record;
 }
 

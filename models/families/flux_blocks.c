@@ -17,6 +17,7 @@ struct building {
 static struct building building_of(struct arena *arena, const char *name, enum block_role role,
                                    const struct flux *model)
 {
+    assert(model->num_attention_heads > 0 && model->attention_head_dim > 0);
     int64_t heads = model->num_attention_heads, width = model->attention_head_dim;
     return (struct building){.of = {.builder = builder_new(arena, name, role),
                                     .hidden = heads * width,
@@ -27,12 +28,14 @@ static struct building building_of(struct arena *arena, const char *name, enum b
 
 static int64_t places_of(const struct flux *model)
 {
+    assert(model->sample_size % 2 == 0);
     return model->sample_size / 2 * (model->sample_size / 2);
 }
 
 // One of the two streams, or what both are together.
 static struct extent tokens_of(const struct flux *model, enum dim stream)
 {
+    assert(stream == DIM_TEXT || stream == DIM_SEQ || stream == DIM_JOINT);
     int64_t text = model->max_sequence_length, places = places_of(model);
     return (struct extent){stream, stream == DIM_TEXT  ? text
                                    : stream == DIM_SEQ ? places
@@ -57,6 +60,7 @@ static struct shape headed(const struct building *b, enum dim stream)
 
 static void hand_on(struct building *b, int count)
 {
+    assert(count > 0 && count <= EDGES);
     struct block *block = b->of.builder.block;
     for (int i = 0; i < count; i++)
         block->outputs[block->output_count++] = b->edges[i];
@@ -64,6 +68,7 @@ static void hand_on(struct building *b, int count)
 
 static void take(struct building *b, int edge, const char *name, struct shape shape)
 {
+    assert(edge >= 0 && edge < EDGES);
     struct block *block = b->of.builder.block;
     b->edges[edge] = diffusion_activation(&b->of, name, shape);
     block->inputs[block->input_count++] = b->edges[edge];
@@ -146,6 +151,7 @@ static int join(struct building *b, const char *name, int text, int places, stru
 // Of the joint sequence: places of a picture are rotated by row and column, tokens of a text stay.
 static int attend(struct building *b, struct flux_heads heads)
 {
+    assert(b->model->rotary_dims > 0 && b->model->rotary_dims <= b->model->attention_head_dim);
     const struct flux *model = b->model;
     struct op rotation = {.rotary_dims = model->rotary_dims,
                           .rotary_first = model->attention_head_dim - model->rotary_dims,
@@ -328,6 +334,7 @@ struct graph *flux_graph(struct arena *arena, const void *flux,
     append(graph, single_block(arena, model, false), model->num_single_layers - 1);
     append(graph, head_block(arena, model), 1);
     assert(graph->block_count <= KINDS);
+    assert(graph->sequence_count == graph->layer_count + 2);
     graph->parameter_count = graph_parameter_count(graph);
     graph->active_parameter_count = graph_active_parameter_count(graph);
     return graph;

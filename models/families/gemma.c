@@ -1,5 +1,6 @@
 #include "models/families/llama_like.h"
 
+#include <assert.h>
 #include <math.h>
 
 // Configs around a text leave the width of its heads out (paligemma).
@@ -21,6 +22,7 @@ static struct decoder read_common(struct family_reader *reader, const char *mode
 static void set_common(struct family_reader *reader, const struct llama_like *record,
                        int64_t pattern, struct decoder *decoder)
 {
+    assert(pattern > 0 && record->query_pre_attn_scalar > 0);
     decoder->activation = family_activation(reader, "hidden_activation", record->hidden_activation);
     decoder->norm_place = NORM_BOTH;
     decoder->score_factor = 1 / sqrt(record->query_pre_attn_scalar);

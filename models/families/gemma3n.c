@@ -2,6 +2,7 @@
 #include "models/families/gemma4.h"
 #include "models/families/llama_like.h"
 
+#include <assert.h>
 #include <math.h>
 
 // Gemma 3n, the language model: alternating updates (models/families/altup.c) around layers that
@@ -54,6 +55,7 @@ static int64_t read_ffn(struct family_reader *reader, int64_t layer_count)
 // How many deviations above the mean so much of the normal distribution lies below; by halving.
 static double deviations_below(double share)
 {
+    assert(share > 0 && share < 1);
     double low = -40, high = 40;
     while (true) {
         double middle = low + (high - low) / 2;
@@ -126,6 +128,7 @@ static const void *read_gemma3n(struct family_reader *reader)
     decoder.per_layer_width = more.hidden_size_per_layer_input;
     if (more.vocab_size_per_layer_input != decoder.vocab)
         decoder.per_layer_vocab = more.vocab_size_per_layer_input;
+    assert(more.altup_num_inputs >= 2 && "one of them is the token's own");
     decoder.altup.stream_count = more.altup_num_inputs - 1;
     decoder.altup.residual_rank = more.laurel_rank;
     read_sparsity(reader, &decoder);

@@ -3,6 +3,7 @@
 #include "core/real.h"
 #include "models/families/llama_like.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,6 +91,7 @@ static void read_global_rope(struct family_reader *reader, const struct llama_li
 static const bool *windows(struct family_reader *reader, const struct llama_like *record)
 {
     int64_t count = record->num_hidden_layers;
+    assert(count > 0);
     const bool *given = llama_like_pattern(reader, record, 6);
     bool *is_local = ARENA_NEW(reader->arena, bool, count);
     memcpy(is_local, given, (size_t)count * sizeof *given);
@@ -132,6 +134,7 @@ static void read_own_heads(struct family_reader *reader, struct decoder *decoder
 
 static bool has_kind_before(const struct decoder *decoder, int64_t first, bool is_local)
 {
+    assert(first <= decoder->layer_count);
     for (int64_t i = 0; i < first; i++)
         if (decoder->has_window[i] == is_local) return true;
     return false;
@@ -160,6 +163,7 @@ static void set_layers(struct family_reader *reader, const struct llama_like *re
     };
     decoder->window = record->sliding_window;
     decoder->has_window = windows(reader, record);
+    assert(decoder->global.kv_head_count > 0);
     read_own_heads(reader, decoder);
     read_global_rope(reader, record, decoder);
     decoder->kv_shared_count = more->num_kv_shared_layers;
@@ -175,6 +179,7 @@ static void set_layers(struct family_reader *reader, const struct llama_like *re
 }
 
 // Beside each mlp, with norms and a router of their own.
+// Files keep the keys of experts where the switch is off.
 static void set_experts(struct family_reader *reader, const struct gemma4 *more,
                         struct decoder *decoder)
 {

@@ -1,6 +1,7 @@
 #include "models/families/expert_keys.h"
 #include "models/families/llama_like.h"
 
+#include <assert.h>
 #include <math.h>
 
 // GLM-4.5: ordinary attention, the first layers dense, experts chosen by sigmoid scores beside
@@ -98,6 +99,7 @@ static void set_experts(struct family_reader *reader, const struct glm_moe *reco
                         struct decoder *decoder)
 {
     if (reader->err->kind) return;
+    assert(decoder->layer_count > 0 && record->num_experts_per_tok > 0);
     int64_t shared_ffn = record->n_shared_experts * record->moe_intermediate_size;
     decoder->experts = (struct experts){
         .count = record->n_routed_experts,

@@ -1,5 +1,7 @@
 #include "models/families/family.h"
 
+#include <assert.h>
+
 struct gpt2 {
     struct decoder decoder;
     const char *activation_function;
@@ -54,6 +56,7 @@ static struct decoder read_as(struct family_reader *reader, const char *model_ty
         family_taken(reader, "n_inner", "%lld (4 * n_embd)", (long long)record->decoder.ffn);
     }
     struct decoder decoder = record->decoder;
+    assert(decoder.layer_count > 0 && decoder.ffn > 0);
     decoder.model_type = model_type;
     decoder.position_count = decoder.seq_len_max;
     decoder.norm = FUNCTION_LAYER_NORM;

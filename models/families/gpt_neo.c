@@ -1,5 +1,6 @@
 #include "models/families/family.h"
 
+#include <assert.h>
 #include <string.h>
 
 // GPT-Neo: as GPT-2, but queries, keys and values have no bias, scores no factor, and the layers
@@ -43,6 +44,7 @@ static const struct family_keys KEYS = {
 static int64_t set_kinds(struct family_reader *reader, const struct json *kinds, int64_t first,
                          int64_t layer_count, bool *is_local)
 {
+    assert(first >= 0);
     int count = json_is_array(kinds) ? json_count(kinds, reader->err) : 0;
     int64_t set = 0;
     for (int i = 0; i < count && !reader->err->kind; i++) {
@@ -89,6 +91,7 @@ static const bool *local_layers(struct family_reader *reader, int64_t layer_coun
     const char *key = has_layers ? "attention_layers" : "attention_types";
     int64_t set = layer_count;
     if (reader->err->kind) return NULL;
+    assert(layer_count > 0);
     if (has_layers) {
         struct json layers = json_get(reader->object, key, reader->err);
         set = set_kinds(reader, &layers, 0, layer_count, is_local);

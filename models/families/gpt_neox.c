@@ -1,5 +1,7 @@
 #include "models/families/family.h"
 
+#include <assert.h>
+
 struct gpt_neox {
     struct decoder decoder;
     int64_t intermediate_multiple_size;
@@ -71,6 +73,7 @@ static struct decoder read_as(struct family_reader *reader, const char *model_ty
     family_check_heads(reader, &decoder, "num_attention_heads", "num_attention_heads");
     if (reader->err->kind) return decoder;
     decoder.rotary_dims = (int64_t)((double)decoder.head_dim * record.rotary_pct) / 2 * 2;
+    assert(decoder.rotary_dims <= decoder.head_dim);
     decoder.activation = family_activation(reader, "hidden_act", record.hidden_act);
     return decoder;
 }

@@ -1,6 +1,8 @@
 #include "models/families/expert_keys.h"
 #include "models/families/llama_like.h"
 
+#include <assert.h>
+
 static const struct json_field FIELDS[] = {
     {"swiglu_alpha", JSON_TYPE_F64, offsetof(struct decoder, activation_scalar), 1e-6, 1e6, true},
     {0},
@@ -10,6 +12,7 @@ static const struct json_field FIELDS[] = {
 static const bool *local_layers(struct family_reader *reader, const struct llama_like *record)
 {
     if (reader->err->kind) return NULL;
+    assert(record->num_hidden_layers > 0);
     bool *is_local = ARENA_NEW(reader->arena, bool, record->num_hidden_layers);
     for (int64_t i = 0; i < record->num_hidden_layers; i += 2) {
         is_local[i] = true;

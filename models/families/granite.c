@@ -1,6 +1,8 @@
 #include "models/families/expert_keys.h"
 #include "models/families/llama_like.h"
 
+#include <assert.h>
+
 // A factor of one is none.
 static double other_than_one(double factor)
 {
@@ -168,6 +170,7 @@ static void set_windows(struct family_reader *reader, const struct llama_like *r
     bool *is_local = ARENA_NEW(reader->arena, bool, decoder->layer_count);
     for (int64_t i = 0; i < decoder->layer_count; i++)
         is_local[i] = i % PATTERN != 0;
+    assert(decoder->layer_count > 0);
     decoder->attention_sink = true;
     decoder->is_unrotated = read_layer_rope(reader, decoder);
     decoder->window = record->sliding_window;

@@ -12,6 +12,7 @@ bool handed_keys(const struct decoder *d, int64_t layer)
 // The last layer that makes keys of its own, of those with or without a window.
 static int64_t source_of(const struct decoder *d, bool is_local)
 {
+    assert(d->kv_shared_count >= 0 && d->kv_shared_count <= d->layer_count);
     int64_t layer = d->layer_count - d->kv_shared_count - 1;
     while (layer >= 0 && layer_has_window(d, layer) != is_local)
         layer--;
@@ -28,6 +29,7 @@ static bool is_asked_behind(const struct decoder *d, int64_t layer, bool is_loca
 
 unsigned handed_on(const struct decoder *d, int64_t layer)
 {
+    assert(layer >= -1 && layer < d->layer_count);
     unsigned streams = d->altup.stream_count > 0 ? HANDED_STREAMS : 0;
     if (layer + 1 >= d->layer_count) return streams;
     unsigned handed = streams | (d->per_layer_width > 0 ? HANDED_EMBEDDED : 0);
@@ -50,6 +52,7 @@ const struct decoder *handed_make(struct arena *arena, const struct decoder *d, 
     *make = *d;
     if (is_wide) make->ffn = d->kv_shared_ffn;
     if (!is_other) return make;
+    assert(d->head_count % global->kv_head_count == 0);
     make->head_dim = global->head_dim;
     make->kv_head_count = global->kv_head_count;
     make->rotary_dims = global->rotary_dims;

@@ -1,5 +1,7 @@
 #include "models/families/layers.h"
 
+#include <assert.h>
+
 // From what the last layer says to the loss.
 
 static const double LOSS_FLOP = 5;
@@ -60,6 +62,7 @@ static int next_loss(struct layers *layers, const char *prefix, int logits)
 // From the normed hidden state to the loss.
 int layers_score(struct layers *layers, const char *prefix, int x, int weight)
 {
+    assert(layers->vocab_padded >= layers->decoder->vocab && weight >= 0);
     const struct decoder *d = layers->decoder;
     struct projection lm = {.name = arena_print(layers->builder.arena, "%shead.lm", prefix),
                             .output = layers_tokens(DIM_VOCAB, layers->vocab_padded),

@@ -1,5 +1,6 @@
 #include "models/families/llama_like.h"
 
+#include <assert.h>
 #include <stddef.h>
 
 // Queries and keys are normed head by head behind rope. In the mixture every layer has experts
@@ -86,6 +87,7 @@ static const void *read_moe(struct family_reader *reader)
     if (!reader->err->kind && decoder.experts.count == 0) family_missing(reader, FIELDS, count);
     if (!reader->err->kind && decoder.experts.top_k == 0) family_missing(reader, FIELDS, top_k);
     if (!family_complete(reader)) return NULL;
+    assert(decoder.experts.count > 0 && decoder.experts.top_k > 0);
     family_check_experts(reader, &decoder, count, top_k);
     return family_decoder(reader, &decoder);
 }

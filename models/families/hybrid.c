@@ -1,5 +1,6 @@
 #include "models/families/family.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -126,6 +127,7 @@ static void set_scan(struct family_reader *reader, const struct hybrid *record,
                         ? record->mamba_d_ssm
                         : (int64_t)(record->mamba_expand * (double)record->decoder.hidden);
     if (reader->err->kind) return;
+    assert(record->decoder.scan.head_count > 0 && record->decoder.hidden > 0);
     decoder->scan.head_dim = inner / record->decoder.scan.head_count;
     struct json stated = json_has(reader->object, "mamba_d_head")
                              ? json_get(reader->object, "mamba_d_head", reader->err)
@@ -142,6 +144,7 @@ static void set_scan(struct family_reader *reader, const struct hybrid *record,
 static void set_rope(struct family_reader *reader, const struct hybrid *record, double share,
                      struct decoder *decoder)
 {
+    assert(share > 0 && share <= 1);
     if (reader->err->kind) return;
     decoder->rope_theta = record->rope_theta;
     decoder->rotary_dims = (int64_t)((double)decoder->head_dim * share);
@@ -194,6 +197,7 @@ static const void *read_falcon_h1(struct family_reader *reader)
 // Which layers attend: their numbers.
 static const uint8_t *read_indices(struct family_reader *reader, int64_t layer_count)
 {
+    assert(layer_count > 0);
     static const char KEY[] = "attn_layer_indices";
     uint8_t *parts = ARENA_NEW(reader->arena, uint8_t, layer_count);
     for (int64_t i = 0; i < layer_count; i++)
@@ -242,6 +246,7 @@ static const struct family_layer_type TYPES[] = {
 static void set_granite_experts(struct family_reader *reader, const struct hybrid *record,
                                 struct decoder *decoder)
 {
+    assert(record->num_local_experts >= 0);
     if (record->num_local_experts == 0) {
         decoder->ffn = record->shared_intermediate_size;
         return;

@@ -1,5 +1,6 @@
 #include "models/families/deepseek.h"
 
+#include <assert.h>
 #include <string.h>
 
 // DeepSeek-V3.2, GLM-5 and Hy4: each query attends to keys that an indexer chooses. From GLM-5.2 on
@@ -78,6 +79,7 @@ static const char *read_shared(struct family_reader *reader, const struct indexe
             is_shared[i] = types[i] == NAMES[1].parts;
         return key;
     }
+    // From `offset` on the last of each period chooses anew; a period of one shares nothing.
     int64_t period = indexed->index_topk_freq, offset = indexed->index_skip_topk_offset;
     if (indexed->has_types) {
         family_taken(reader, TYPES, "by rule (the first full, and each fourth from the second on)");
@@ -96,6 +98,7 @@ static const bool *shared_layers(struct family_reader *reader, const struct inde
 {
     if (reader->err->kind) return NULL;
     bool *is_shared = ARENA_NEW(reader->arena, bool, count), any = false;
+    assert(count > 0);
     const char *key = read_shared(reader, indexed, is_shared, count);
     for (int64_t i = 0; i < count; i++)
         any = any || is_shared[i];
@@ -111,6 +114,7 @@ static void check_indexer(struct family_reader *reader, const struct deepseek *r
                           const struct indexed *indexed)
 {
     if (reader->err->kind) return;
+    assert(record->qk_rope_head_dim > 0 && indexed->index_topk > 0);
     if (record->q_lora_rank == 0)
         family_fail(reader, "q_lora_rank", "an indexer reads the low rank of queries");
     if (indexed->index_head_dim < record->qk_rope_head_dim)

@@ -1,5 +1,7 @@
 #include "models/families/family.h"
 
+#include <assert.h>
+
 // Jamba (configuration_jamba.py, modeling_jamba.py of transformers 5.24): one layer in a period has
 // attention that does not rotate, the others the mixer of Mamba-1 with norms of steps, B and C; the
 // mlp behind is a mixture of experts in one layer of another period.
@@ -51,6 +53,7 @@ static const struct family_keys KEYS = {
 
 static bool is_in_turn(int64_t layer, int64_t period, int64_t offset)
 {
+    assert(offset >= 0 && offset < period);
     return layer % period == offset;
 }
 
@@ -58,6 +61,7 @@ static bool is_in_turn(int64_t layer, int64_t period, int64_t offset)
 static void set_layers(struct family_reader *reader, const struct jamba *record,
                        struct decoder *decoder)
 {
+    assert(record->decoder.layer_count > 0);
     int64_t count = record->decoder.layer_count;
     uint8_t *parts = ARENA_NEW(reader->arena, uint8_t, count);
     bool *is_dense = ARENA_NEW(reader->arena, bool, count), all_dense = true;

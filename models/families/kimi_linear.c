@@ -1,5 +1,6 @@
 #include "models/families/family.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Kimi Linear (configuration_kimi_linear.py of transformers 5.23): some layers have latent
@@ -96,6 +97,7 @@ static const uint8_t *read_numbers(struct family_reader *reader, const struct js
                                    int64_t layer_count)
 {
     uint8_t *parts = ARENA_NEW(reader->arena, uint8_t, layer_count);
+    assert(layer_count > 0);
     struct json list = json_get(linear, "full_attn_layers", reader->err);
     int count = json_count(&list, reader->err);
     for (int64_t i = 0; i < layer_count; i++)
@@ -142,6 +144,7 @@ static const bool *read_dense(struct family_reader *reader, const struct kimi_li
 static void set_experts(struct family_reader *reader, const struct kimi_linear *record,
                         struct decoder *decoder)
 {
+    assert(record->num_expert_group > 0 && record->topk_group > 0);
     decoder->experts = (struct experts){
         .count = record->num_experts,
         .top_k = record->num_experts_per_token,
@@ -220,6 +223,7 @@ static const void *read_kimi_linear(struct family_reader *reader)
     read_record(reader, &record);
     if (!family_complete(reader)) return NULL;
     struct decoder decoder = record.decoder;
+    assert(decoder.latent.kv_rank > 0 && decoder.scan.head_count > 0);
     decoder.kv_head_count = decoder.head_count;
     decoder.head_dim = decoder.latent.nope_dim + decoder.latent.rope_dim;
     decoder.out_bias = decoder.qkv_bias;

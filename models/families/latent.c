@@ -1,5 +1,7 @@
 #include "models/families/layers.h"
 
+#include <assert.h>
+
 // Multi-head latent attention (DeepSeek-V2, section 2.1) as it is trained: queries, keys and values
 // are raised from low-rank vectors of each token, and one rotated part of the key is shared by all
 // heads. Nothing is absorbed into neighbouring products: that pays in decoding only.
@@ -9,6 +11,7 @@ enum { MERGE_DOWN = 1, MERGE_UP = 16 };
 
 static int lower(struct layers *layers, int input, const char *name, enum dim dim, int64_t width)
 {
+    assert(width > 0);
     const struct decoder *d = layers->decoder;
     struct projection down = {
         .name = name,
@@ -53,6 +56,7 @@ static int rotate(struct layers *layers, const char *name, int input, int64_t fi
     if (d->rope_theta <= 0) return input;
     int output = layers_function(layers, name, input, FUNCTION_ROPE, d->rope_theta);
     struct block *block = layers->builder.block;
+    assert(first >= 0 && d->latent.rope_dim > 0 && d->latent.rope_dim % 2 == 0);
     struct op *op = &block->ops[block->op_count - 1];
     op->rotary_first = first;
     op->rotary_dims = d->latent.rope_dim;
@@ -89,6 +93,8 @@ static int make_queries(struct layers *layers, int input, int *low)
 int layers_chosen(struct layers *layers, int first_op, int query, int key, int weights,
                   int64_t rate)
 {
+    assert(first_op <= layers->builder.block->op_count && rate >= 0);
+    assert(layers->decoder->indexer.top_k > 0);
     struct block *block = layers->builder.block;
     int chosen =
         builder_tensor(&layers->builder, "attention.chosen", TENSOR_ACTIVATION, ELEMENT_FP32,
@@ -115,6 +121,7 @@ int layers_chosen(struct layers *layers, int first_op, int query, int key, int w
 // those of attention are behind, but for hy_v4's.
 static int choose(struct layers *layers, int input, int low)
 {
+    assert(low >= 0 && "an indexer reads the low rank of queries");
     const struct indexer *indexer = &layers->decoder->indexer;
     struct extent head = {DIM_INDEX_HEAD, indexer->head_count};
     struct extent width = {DIM_HEAD_DIM, indexer->head_dim};

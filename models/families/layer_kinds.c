@@ -2,6 +2,8 @@
 
 #include "models/families/handed.h"
 
+#include <assert.h>
+
 bool layer_has_window(const struct decoder *decoder, int64_t layer)
 {
     return decoder->window > 0 && (!decoder->has_window || decoder->has_window[layer]);
@@ -26,6 +28,7 @@ static unsigned parts_of(const struct decoder *decoder, int64_t layer)
 struct layer_kind layer_kind_at(const struct decoder *d, int64_t layer)
 {
     unsigned parts = parts_of(d, layer);
+    assert(layer >= 0 && layer < d->layer_count && parts > 0);
     bool attends = parts & LAYER_ATTENTION;
     bool says = d->contrast.width > 0 && d->picture.patch_count > 0;
     return (struct layer_kind){
@@ -46,6 +49,7 @@ struct layer_kind layer_kind_at(const struct decoder *d, int64_t layer)
 }
 
 // But for rope.
+// Blocks that differ in any of this would have other operators, or other inputs and outputs.
 static bool is_alike(const struct layer_kind *a, const struct layer_kind *b)
 {
     return a->is_mixture == b->is_mixture && a->is_local == b->is_local &&

@@ -7,6 +7,7 @@ static const double ROPE_FLOP = 6, NORM_FLOP = 6, ACTIVATION_FLOP = 8, SCALE_FLO
 
 struct shape layers_tokens(enum dim dim, int64_t size)
 {
+    assert(dim != DIM_NONE && size > 0);
     return SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, {dim, size});
 }
 
@@ -21,6 +22,7 @@ int layers_activation(struct layers *layers, const char *name, struct shape shap
     struct tensor *tensor = &layers->builder.block->tensors[index];
     const struct experts *experts = &layers->decoder->experts;
     if (tensor_find_dim(tensor, DIM_EXPERT) >= 0) {
+        assert(experts->top_k > 0 && experts->top_k <= experts->count);
         tensor->density = (double)experts->top_k / (double)experts->count;
     }
     return index;
@@ -88,6 +90,7 @@ static struct shape by_output(const struct projection *projection)
     int rank = 0;
     while (rank < TENSOR_RANK_MAX && extents[rank].dim)
         rank++;
+    assert(rank >= 2);
     for (int i = 0; i < rank; i++)
         shape.extents[i] = extents[(i + 1) % rank];
     return shape;
@@ -132,6 +135,7 @@ int layers_add_bias(struct layers *layers, int output, const struct projection *
 
 static struct op norm_op(struct layers *layers, const char *name, int input, enum function function)
 {
+    assert(layers->decoder->norm_epsilon >= 0);
     return (struct op){.name = name,
                        .kind = OP_NORM,
                        .function = function,
@@ -167,6 +171,7 @@ static int norm(struct layers *layers, const char *name, int input, enum functio
 int layers_norm_plain(struct layers *layers, const char *name, int input, enum function function,
                       double epsilon)
 {
+    assert(epsilon > 0);
     struct op op = norm_op(layers, name, input, function);
     op.scalar = epsilon;
     return append_norm(layers, op);
@@ -216,6 +221,7 @@ int layers_norm_over(struct layers *layers, const char *name, int input, struct 
 int layers_gather(struct layers *layers, const char *name, int ids, struct extent rows,
                   struct extent width, const char *tie)
 {
+    assert(rows.size > 0 && width.size > 0);
     int table = layers_parameter(layers, name, "weight", SHAPE(rows, width), tie);
     struct shape shape = builder_shape(&layers->builder, ids);
     shape.extents[layers->builder.block->tensors[ids].rank] = width;
@@ -237,6 +243,7 @@ static double flop_of(enum function function)
     return function == FUNCTION_SCALE || function == FUNCTION_RELU ? SCALE_FLOP : ACTIVATION_FLOP;
 }
 
+// The result has the shape of what is last: a gate in front may be narrower.
 static struct op element_wise(struct layers *layers, const char *name, int input,
                               enum function function, double scalar)
 {
@@ -270,6 +277,8 @@ int layers_gate(struct layers *layers, const char *name, int gate, int up, enum 
     return op.outputs[0];
 }
 
+// An einsum cannot name what it reads and what it makes alike, nor can a product of a tensor with
+// itself: one of them changes its names first.
 int layers_rename(struct layers *layers, const char *name, int input, struct shape shape)
 {
     int output = layers_activation(layers, name, shape);
@@ -309,6 +318,7 @@ int layers_dropout(struct layers *layers, const char *name, int input, double ra
 {
     if (ratio <= 0 || !layers->options.dropout) return input;
     struct shape shape = builder_shape(&layers->builder, input);
+    assert(ratio < 1);
     const char *mask_name = arena_print(layers->builder.arena, "%s.mask", name);
     int output = layers_activation(layers, name, shape);
     int mask = builder_tensor(&layers->builder, mask_name, TENSOR_ACTIVATION, ELEMENT_BYTE, shape);
@@ -344,6 +354,7 @@ int layers_activate(struct layers *layers, const char *name, int gate, int up)
 
 int layers_named_mlp(struct layers *layers, const char *name, int input, int64_t ffn, int merge)
 {
+    assert(ffn > 0);
     const struct decoder *d = layers->decoder;
     struct arena *arena = layers->builder.arena;
     const char *activation_name = arena_print(arena, "%s.activation", name);

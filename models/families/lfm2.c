@@ -1,5 +1,7 @@
 #include "models/families/family.h"
 
+#include <assert.h>
+
 // LFM2 (configuration_lfm2.py and configuration_lfm2_moe.py of transformers 5.24): layers of short
 // convolutions, and some that attend, with norms of their heads. The width of the dense mlps is
 // 2/3 of what the config says, times a factor and rounded up, unless the config turns that off;
@@ -97,6 +99,7 @@ static void read_record(struct family_reader *reader, struct lfm2 *record)
         arena_print(reader->arena, "%s or \"full_attn_idxs\"", reader->ledger->missing);
 }
 
+// The width that is divided is that of all heads: convolutions have no heads of their own.
 static struct decoder describe(struct family_reader *reader, const char *model_type,
                                const struct lfm2 *record)
 {
@@ -134,6 +137,7 @@ static struct lfm2 defaults(void)
 
 static int64_t adjusted(const struct lfm2 *record)
 {
+    assert(record->decoder.ffn > 0 && record->block_multiple_of > 0);
     if (!record->block_auto_adjust_ff_dim) return record->decoder.ffn;
     int64_t width = 2 * record->decoder.ffn / 3, multiple = record->block_multiple_of;
     width = (int64_t)(record->block_ffn_dim_multiplier * (double)width);
@@ -161,6 +165,7 @@ static void set_experts(struct family_reader *reader, const struct lfm2 *record,
                         struct decoder *decoder)
 {
     if (reader->err->kind) return;
+    assert(record->num_dense_layers >= 0);
     bool *is_dense = ARENA_NEW(reader->arena, bool, decoder->layer_count);
     for (int64_t i = 0; i < decoder->layer_count; i++)
         is_dense[i] = i < record->num_dense_layers;

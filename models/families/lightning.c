@@ -1,5 +1,6 @@
 #include "models/families/layers.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Lightning attention (Qin et al. 2024, arXiv 2401.04658; transformers' MiniMaxLightningAttention):
@@ -37,6 +38,7 @@ static int decayed_sum(struct layers *layers, int v, int k, int q)
 
 int layers_lightning(struct layers *layers, int input)
 {
+    assert(layers->decoder->scan.rule == SCAN_STEADY);
     const struct scan_sizes *scan = &layers->decoder->scan;
     struct shape heads = SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, {DIM_HEAD, scan->head_count},
                                {DIM_HEAD_DIM, scan->head_dim});

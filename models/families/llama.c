@@ -1,5 +1,7 @@
 #include "models/families/llama_like.h"
 
+#include <assert.h>
+
 static const void *read_llama(struct family_reader *reader)
 {
     struct llama_like record = {LLAMA_LIKE_DEFAULTS, .max_position_embeddings = 2048,
@@ -126,6 +128,7 @@ static const void *read_cwm(struct family_reader *reader)
     llama_like_read(reader, &record);
     struct decoder decoder = llama_like_decoder(reader, "cwm", &record);
     if (reader->err->kind) return NULL;
+    assert(decoder.layer_count > 0);
     bool *is_local = ARENA_NEW(reader->arena, bool, decoder.layer_count);
     for (int64_t i = 0; i < decoder.layer_count; i++)
         is_local[i] = i % PATTERN != 0;
@@ -152,6 +155,7 @@ struct kin {
 
 static struct decoder read_kin(struct family_reader *reader, const struct kin *kin)
 {
+    assert(kin->position_count > 0 && kin->rms_norm_eps > 0);
     struct llama_like record = {LLAMA_LIKE_DEFAULTS, .max_position_embeddings = kin->position_count,
                                 .dimensions_or_null = kin->dimensions_or_null,
                                 .optional = "hidden_act rms_norm_eps attention_bias mlp_bias"};

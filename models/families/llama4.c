@@ -1,5 +1,6 @@
 #include "models/families/llama_like.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Llama 4 (configuration_llama4.py, modeling_llama4.py): some layers have experts of which a token
@@ -70,6 +71,7 @@ static const bool *dense_layers(struct family_reader *reader, const struct llama
     int count = read_numbers(reader, "moe_layers", &layers);
     bool *is_dense = ARENA_NEW(reader->arena, bool, record->decoder.layer_count);
     int64_t step = record->interleave_moe_layer_step;
+    assert(record->decoder.layer_count > 0 && (count >= 0 || step > 0));
     for (int64_t i = 0; i < record->decoder.layer_count; i++)
         is_dense[i] = count >= 0 || (i + 1) % step != 0;
     for (int i = 0; i < count; i++) {

@@ -1,5 +1,6 @@
 #include "models/families/llama_like.h"
 
+#include <assert.h>
 #include <string.h>
 
 static const struct json_field FIELDS[] = {
@@ -118,6 +119,7 @@ const bool *llama_like_windows(struct family_reader *reader, const struct llama_
 const bool *llama_like_pattern(struct family_reader *reader, const struct llama_like *record,
                                int64_t pattern)
 {
+    assert(pattern > 0);
     bool *is_local = ARENA_NEW(reader->arena, bool, record->num_hidden_layers);
     for (int64_t i = 0; i < record->num_hidden_layers; i++) {
         is_local[i] = (i + 1) % pattern != 0;
@@ -129,6 +131,7 @@ const bool *llama_like_pattern(struct family_reader *reader, const struct llama_
 const bool *llama_like_unrotated(struct family_reader *reader, int64_t layer_count,
                                  int64_t interval)
 {
+    assert(interval > 0);
     static const char KEY[] = "no_rope_layers";
     struct json layers = {0};
     int count = 0;
@@ -165,6 +168,7 @@ static const char *join(struct arena *arena, const char *common, const char *own
     return own ? arena_print(arena, "%s %s", common, own) : common;
 }
 
+// Keys of windows count where the switch that turns them on is there and on.
 static void note_absent(struct family_reader *reader, const struct llama_like *record)
 {
     struct arena *arena = reader->arena;
@@ -245,6 +249,7 @@ struct decoder llama_like_decoder(struct family_reader *reader, const char *mode
         .attention_dropout = record->attention_dropout,
     };
     if (!family_complete(reader)) return decoder;
+    assert(record->num_hidden_layers > 0 && record->num_attention_heads > 0);
     decoder.activation = family_activation(reader, "hidden_act", record->hidden_act);
     family_check_heads(reader, &decoder, "num_attention_heads", "num_key_value_heads");
     if (record->num_key_value_heads == 0) {
@@ -258,5 +263,6 @@ struct decoder llama_like_decoder(struct family_reader *reader, const char *mode
     // Pairs are rotated, so an odd count keeps its last dim still.
     decoder.rotary_dims = (int64_t)((double)decoder.head_dim * record->partial_rotary_factor);
     decoder.rotary_dims -= decoder.rotary_dims % 2;
+    assert(decoder.rotary_dims >= 0 && decoder.rotary_dims <= decoder.head_dim);
     return decoder;
 }

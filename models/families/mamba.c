@@ -1,5 +1,7 @@
 #include "models/families/family.h"
 
+#include <assert.h>
+
 // Mamba-1 (configuration_mamba.py and _falcon_mamba.py, modeling_mamba.py and _falcon_mamba.py of
 // transformers 5.24): layers that are a norm, the mixer and a residual. Falcon Mamba norms steps, B
 // and C, without a weight.
@@ -61,6 +63,7 @@ static const void *read_as(struct family_reader *reader, const char *model_type,
     if (!family_complete(reader)) return NULL;
     struct decoder decoder = record.decoder;
     decoder.scan.activation = family_activation(reader, "hidden_act", record.hidden_act);
+    assert(decoder.layer_count > 0 && decoder.scan.state > 0);
     decoder.scan.step_rank = rank;
     if (is_falcon) {
         decoder.scan.low_epsilon = record.mixer_rms_eps;

@@ -1,5 +1,6 @@
 #include "models/families/family.h"
 
+#include <assert.h>
 #include <math.h>
 
 // Mamba-2 (configuration_mamba2.py, modeling_mamba2.py of transformers 5.23): layers that are a
@@ -52,6 +53,7 @@ static const void *read_mamba2(struct family_reader *reader)
     family_absent(reader, FIELDS, &record, &KEYS);
     if (!family_complete(reader)) return NULL;
     struct decoder decoder = record.decoder;
+    assert(decoder.scan.head_count > 0 && decoder.scan.group_count > 0);
     decoder.scan.norm_groups = decoder.scan.group_count;
     decoder.scan.activation = family_activation(reader, "hidden_act", record.hidden_act);
     decoder.parts = family_alike(reader, decoder.layer_count, LAYER_SCAN);

@@ -1,6 +1,8 @@
 #include "models/families/expert_keys.h"
 #include "models/families/llama_like.h"
 
+#include <assert.h>
+
 // MiMo-V2-Flash: experts by sigmoid scores; values are narrower than keys, and scaled; layers with
 // a window have twice as many heads of keys, a sink, and a rotation of their own.
 struct mimo {
@@ -44,6 +46,7 @@ static const bool *dense_layers(struct family_reader *reader, int64_t layer_coun
 {
     const bool *listed = expert_keys_dense(reader, layer_count);
     if (listed || reader->err->kind) return listed;
+    assert(layer_count > 0);
     bool *is_dense = ARENA_NEW(reader->arena, bool, layer_count);
     is_dense[0] = true;
     family_taken(reader, "mlp_layer_types", "the first dense");
@@ -53,6 +56,7 @@ static const bool *dense_layers(struct family_reader *reader, int64_t layer_coun
 static void set_heads(struct family_reader *reader, const struct llama_like *record,
                       const struct mimo *own, struct decoder *decoder)
 {
+    assert(decoder->kv_head_count > 0);
     decoder->window =
         own->sliding_window_size > 0 ? own->sliding_window_size + 1 : record->sliding_window;
     decoder->has_window = windows(reader, record);

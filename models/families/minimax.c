@@ -1,6 +1,8 @@
 #include "models/families/expert_keys.h"
 #include "models/families/llama_like.h"
 
+#include <assert.h>
+
 // MiniMax-Text-01 (configuration_minimax.py of transformers 5.24): layers of lightning attention,
 // and some that attend; the residual is what the norms in front make of it, and it and what is
 // added to it have factors; every layer has experts.
@@ -51,6 +53,7 @@ static struct skip_factors by(double residual, double branch)
 static void set_scan(struct family_reader *reader, const struct minimax *own,
                      struct decoder *decoder)
 {
+    assert(decoder->head_dim > 0 && own->block_size > 0);
     decoder->parts = read_layers(reader, decoder->layer_count);
     decoder->scan = (struct scan_sizes){.rule = SCAN_STEADY,
                                         .head_count = decoder->head_count,

@@ -1,5 +1,7 @@
 #include "models/families/llama_like.h"
 
+#include <assert.h>
+
 // ModernBertForMaskedLM (Warner et al. 2024, arXiv 2412.13663): an encoder with rope and gated
 // mlps. Of three layers two look at neighbours alone, half of local_attention on either side, and
 // rotate by a base of their own. Attention of the first layer reads the embedding's norm itself.
@@ -42,6 +44,7 @@ static void note_absent(struct family_reader *reader, const struct modernbert *o
 static const bool *local_layers(struct family_reader *reader, const struct llama_like *record,
                                 int64_t every)
 {
+    assert(every > 0);
     if (record->is_local) return record->is_local;
     bool *is_local = ARENA_NEW(reader->arena, bool, record->num_hidden_layers);
     for (int64_t i = 0; i < record->num_hidden_layers; i++)
@@ -53,6 +56,7 @@ static const bool *local_layers(struct family_reader *reader, const struct llama
 static void set_attention(struct family_reader *reader, const struct llama_like *record,
                           const struct modernbert *own, struct decoder *decoder)
 {
+    assert(own->local_attention >= 2);
     bool has_rope = json_has(reader->object, "rope_parameters");
     decoder->qkv_bias = decoder->out_bias = record->attention_bias;
     decoder->window = own->local_attention / 2 + (decoder->bidirectional ? 1 : 0);

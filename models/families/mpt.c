@@ -1,5 +1,6 @@
 #include "models/families/family.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Alibi, gelu, and no biases at all, not in the norms either.
@@ -97,6 +98,7 @@ static const void *read_mpt(struct family_reader *reader)
     if (!family_complete(reader)) return NULL;
     enum { EXPANSION = 4 };  // the class has no other
     struct decoder decoder = record.decoder;
+    assert(decoder.hidden > 0);
     decoder.ffn = EXPANSION * decoder.hidden;
     decoder.hidden_dropout = decoder.attention_dropout;  // the class reads no other
     const char *head_key = family_key(reader, "n_heads", "num_attention_heads");

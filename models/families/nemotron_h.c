@@ -1,5 +1,6 @@
 #include "models/families/family.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Nemotron-H (configuration_nemotron_h.py, modeling_nemotron_h.py of transformers 5.23): each layer
@@ -175,6 +176,7 @@ static void set_experts(struct family_reader *reader, const struct nemotron_h *r
         .choice_bias = true,
         .is_dense = layers->is_dense,
     };
+    assert(record->n_group > 0 && record->n_routed_experts > 0);
     if (record->n_routed_experts % record->n_group != 0 || record->topk_group > record->n_group) {
         family_fail(reader, "n_group", "%lld experts in %lld groups, of which %lld are open",
                     (long long)record->n_routed_experts, (long long)record->n_group,
@@ -206,6 +208,7 @@ static const void *read_nemotron_h(struct family_reader *reader)
     if (layers.has_experts) family_absent(reader, FIELDS, &record, &EXPERT_KEYS);
     if (!family_complete(reader)) return NULL;
     struct decoder decoder = record.decoder;
+    assert(layers.count > 0 && layers.count <= LAYERS_MAX);
     decoder.layer_count = layers.count;
     decoder.parts = layers.parts;
     decoder.scan.norm_groups = decoder.scan.group_count;

@@ -2,6 +2,7 @@
 #include "models/families/family.h"
 #include "models/op_image.h"
 
+#include <assert.h>
 #include <string.h>
 
 // A model that is no stack of known layers: blocks of operators, as models/onnx/blocks.c finds them
@@ -225,6 +226,7 @@ static bool fits_windows(const struct block *block, const struct op *op)
 static bool fits_parts(const struct block *block, const int *parts, int count, int64_t rows,
                        int64_t whole)
 {
+    assert(count > 0);
     int64_t sum = 0;
     for (int i = 0; i < count; i++) {
         int64_t part = tensor_elements(&block->tensors[parts[i]], 1, 1);
@@ -457,8 +459,10 @@ static struct graph *build_operators(struct arena *arena, const void *fields,
     struct graph *graph = ARENA_NEW(arena, struct graph, 1);
     *graph = *imported->graph;
     const struct block *first = &graph->blocks[graph->sequence[0]];
+    assert(graph->sequence_count >= 3 && first->output_count == 1);
     graph->model_type = "operators";
     graph->hidden = tensor_elements(&first->tensors[first->outputs[0]], 1, 1);
+    assert(graph->hidden > 0);
     graph->head_count = graph->kv_head_count = graph->head_dim = graph->ffn = 1;
     graph->vocab = graph->vocab_padded = imported->classes;
     graph->seq_len_max = 1;

@@ -1,5 +1,7 @@
 #include "models/families/family.h"
 
+#include <assert.h>
+
 struct opt {
     struct decoder decoder;
     int64_t word_embed_proj_dim;  // 0 = hidden_size
@@ -40,6 +42,7 @@ enum { POSITION_OFFSET = 2 };
 
 static struct decoder describe(const struct opt *record)
 {
+    assert(record->decoder.seq_len_max > 0);
     int64_t width = record->word_embed_proj_dim;
     struct decoder decoder = record->decoder;
     decoder.position_count = decoder.seq_len_max + POSITION_OFFSET;

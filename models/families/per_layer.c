@@ -1,5 +1,6 @@
 #include "models/families/layers.h"
 
+#include <assert.h>
 #include <math.h>
 
 // Per-layer embeddings (gemma4): each layer has a narrow table of tokens of its own, joined with a
@@ -9,6 +10,7 @@
 // layers.
 static int say(struct layers *layers)
 {
+    assert(layers->decoder->per_layer_width > 0);
     const struct decoder *d = layers->decoder;
     struct extent width = {DIM_RANK, d->per_layer_width};
     struct extent rows = {DIM_VOCAB,

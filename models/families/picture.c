@@ -1,5 +1,7 @@
 #include "models/families/layers.h"
 
+#include <assert.h>
+
 // Pictures as sequences of patches (Dosovitskiy et al. 2021, section 3.1). The convolution of ViT
 // has windows that do not overlap: it is the product of a patch's pixels with one matrix.
 
@@ -30,6 +32,7 @@ static int add_parts(struct layers *layers, int x)
 // parameters.
 int layers_picture(struct layers *layers)
 {
+    assert(layers->decoder->picture.pixel_count > 0);
     const struct decoder *d = layers->decoder;
     struct extent pixels = {DIM_CHANNEL, d->picture.pixel_count}, hidden = {DIM_HIDDEN, d->hidden};
     int picture = layers_data(layers, d->picture.is_pooled ? "patches" : "pixels", ELEMENT_COMPUTE,
@@ -72,6 +75,7 @@ int layers_pool(struct layers *layers, int input)
 // factors and with places are small beside any layer.
 int layers_picture_tokens(struct layers *layers, int input, int64_t hidden)
 {
+    assert(layers->decoder->picture.token_count > 0);
     const struct decoder *d = layers->decoder;
     struct extent token = {DIM_SEQ, d->picture.token_count}, rank = {DIM_RANK, d->hidden};
     struct extent patch = {DIM_KV_SEQ, d->picture.patch_count}, own = {DIM_HIDDEN, d->hidden};
@@ -94,6 +98,7 @@ int layers_picture_tokens(struct layers *layers, int input, int64_t hidden)
 
 int layers_picture_placed(struct layers *layers, int tokens)
 {
+    assert(layers->decoder->prefix > 0);
     const struct decoder *text = layers->decoder;
     struct extent token = {DIM_KV_SEQ, text->prefix}, hidden = {DIM_HIDDEN, text->hidden};
     int places = layers_data(layers, "picture_places", ELEMENT_COMPUTE, SHAPE({DIM_SEQ, 0}, token));

@@ -1,5 +1,6 @@
 #include "models/families/family.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Pictures that stand in the text that is read: a tower makes tokens of each, which see each other
@@ -62,6 +63,7 @@ static const void *join(struct family_reader *reader, const char *model_type,
                         const struct pictured *record, const struct decoder *text,
                         struct decoder *tower)
 {
+    assert(tower->picture.token_count > 0 && text->layer_count > 0);
     struct decoder decoder = *text;
     decoder.model_type = tower->model_type = model_type;
     decoder.tied = record->tie_word_embeddings;

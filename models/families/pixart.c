@@ -1,5 +1,6 @@
 #include "models/families/stdit.h"
 
+#include <assert.h>
 #include <string.h>
 
 // PixArt-alpha under the names of diffusers (PixArtTransformer2DModel, whose config says so under
@@ -86,6 +87,7 @@ static const void *read_pixart(struct family_reader *reader)
     int64_t hidden = record.num_attention_heads * record.attention_head_dim;
     if (!check(reader, &record, hidden)) return NULL;
     int64_t side = record.sample_size / record.patch_size;
+    assert(side > 0);
     struct stdit *model = ARENA_NEW(reader->arena, struct stdit, 1);
     *model = (struct stdit){.kind = STDIT_PICTURE,
                             .depth = record.num_layers,

@@ -1,5 +1,6 @@
 #include "models/families/layers.h"
 
+#include <assert.h>
 #include <math.h>
 
 // Attention of DeepSeek-V4, as transformers' deepseek_v4 has it: queries by way of a low rank, one
@@ -14,6 +15,7 @@ static int turn(struct layers *layers, const char *name, int input, enum functio
     const struct tensor *tensor = &layers->builder.block->tensors[input];
     double theta = layers->pooling ? d->pooled.rope_theta : d->rope_theta;
     int64_t width = tensor->extents[tensor->rank - 1].size;
+    assert(d->pooled.rope_dim > 0 && d->pooled.rope_dim <= width && theta > 0);
     int output = layers_function(layers, name, input, function, theta);
     struct block *block = layers->builder.block;
     struct op *op = &block->ops[block->op_count - 1];
@@ -51,6 +53,7 @@ static int pool(struct layers *layers, const char *name, int input, int64_t widt
 {
     bool overlaps = layers->pooling == POOLING_CHOSEN;
     int64_t rate = layers->decoder->pooled.rates[layers->pooling];
+    assert(rate > 0 && width > 0);
     int64_t channels = overlaps ? 2 * width : width;
     int x = lower(layers, input, named(layers, name, "x"), channels);
     int gate = lower(layers, input, named(layers, name, "gate"), channels);
@@ -89,6 +92,7 @@ static int choose(struct layers *layers, int input, int low)
 static int attend(struct layers *layers, int query, int near, int entries, const int *chosen,
                   int64_t window)
 {
+    assert(window > 0 && near >= 0 && entries >= 0);
     const struct decoder *d = layers->decoder;
     struct builder *builder = &layers->builder;
     struct extent head = {DIM_HEAD, d->head_count};
@@ -118,6 +122,7 @@ static int attend(struct layers *layers, int query, int near, int entries, const
 // Groups of neighbouring heads have the name of heads: ranks that share these share the groups.
 static int project_out(struct layers *layers, int context)
 {
+    assert(layers->decoder->head_count % layers->decoder->pooled.out_groups == 0);
     const struct decoder *d = layers->decoder;
     const struct pooled_attention *pooled = &d->pooled;
     struct extent group = {DIM_HEAD, pooled->out_groups}, low = {DIM_RANK, pooled->out_rank};

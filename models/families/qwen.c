@@ -1,11 +1,14 @@
 #include "models/families/llama_like.h"
 
+#include <assert.h>
+
 // Windows only when use_sliding_window says so, and then from max_window_layers on.
 static void set_windows(struct family_reader *reader, const struct llama_like *record,
                         struct decoder *decoder)
 {
     if (reader->err->kind || !record->use_sliding_window) return;
     decoder->window = record->sliding_window;
+    assert(record->num_hidden_layers > 0);
     bool *is_local = ARENA_NEW(reader->arena, bool, record->num_hidden_layers);
     for (int64_t i = record->max_window_layers; i < record->num_hidden_layers; i++) {
         is_local[i] = true;

@@ -1,6 +1,8 @@
 #include "models/families/expert_keys.h"
 #include "models/families/llama_like.h"
 
+#include <assert.h>
+
 // Qwen3-Next and Qwen3.5 (configuration_qwen3_next.py, modular_qwen3_5.py of transformers 5.23):
 // of so many layers one attends, with a gate on what it makes and norms of its heads; the others
 // have the gated delta rule in its place.
@@ -36,6 +38,7 @@ static const uint8_t *read_layers(struct family_reader *reader, const struct lin
     int64_t interval = linear->full_attention_interval;
     if (reader->err->kind || json_has(reader->object, "layer_types"))
         return family_layer_parts(reader, "layer_types", layer_count, TYPES);
+    assert(interval > 0 && layer_count > 0);
     uint8_t *parts = ARENA_NEW(reader->arena, uint8_t, layer_count);
     for (int64_t i = 0; i < layer_count; i++)
         parts[i] = (uint8_t)TYPES[(i + 1) % interval != 0].parts;
@@ -50,6 +53,7 @@ enum { CHUNK = 64 };
 static void set_scan(struct family_reader *reader, const struct linear *linear,
                      struct decoder *decoder)
 {
+    assert(linear->linear_num_key_heads > 0 && linear->linear_num_value_heads > 0);
     decoder->parts = read_layers(reader, linear, decoder->layer_count);
     decoder->scan = (struct scan_sizes){.rule = SCAN_DELTA,
                                         .head_count = linear->linear_num_value_heads,

@@ -1,12 +1,15 @@
 #include "models/families/expert_keys.h"
 #include "models/families/llama_like.h"
 
+#include <assert.h>
+
 // Every other layer up to max_window_layers, where layer_types does not say otherwise.
 static void set_windows(struct family_reader *reader, const struct llama_like *record,
                         struct decoder *decoder)
 {
     if (reader->err->kind || !record->use_sliding_window) return;
     decoder->window = record->sliding_window;
+    assert(record->num_hidden_layers > 0);
     bool *is_local = ARENA_NEW(reader->arena, bool, record->num_hidden_layers);
     for (int64_t i = 0; i < record->num_hidden_layers; i += 2) {
         is_local[i] = i < record->max_window_layers;

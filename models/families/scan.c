@@ -12,6 +12,7 @@ enum { MERGE_SCAN = 4 };
 
 static struct shape by_head(const struct scan_sizes *scan)
 {
+    assert(scan->head_count > 0);
     struct shape shape = SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, {DIM_HEAD, scan->head_count});
     if (scan->head_dim > 0) shape.extents[3] = (struct extent){DIM_HEAD_DIM, scan->head_dim};
     return shape;
@@ -19,6 +20,7 @@ static struct shape by_head(const struct scan_sizes *scan)
 
 static struct shape by_group(const struct scan_sizes *scan)
 {
+    assert(scan->group_count > 0 && scan->state > 0);
     return SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, {DIM_KV_HEAD, scan->group_count},
                  {DIM_STATE, scan->state});
 }
@@ -31,6 +33,7 @@ static struct shape before(struct extent head, struct extent width, struct exten
 
 int layers_scan_project(struct layers *layers, int input, const char *name, struct shape output)
 {
+    assert(output.extents[1].dim == DIM_SEQ && output.extents[2].dim != DIM_NONE);
     const struct decoder *d = layers->decoder;
     struct shape weight = SHAPE({DIM_HIDDEN, d->hidden}, output.extents[2], output.extents[3]);
     struct projection projection = {.name = name,
@@ -43,6 +46,7 @@ int layers_scan_project(struct layers *layers, int input, const char *name, stru
 
 int layers_scan_convolve(struct layers *layers, const char *name, int input)
 {
+    assert(layers->decoder->scan.taps > 0);
     const struct scan_sizes *scan = &layers->decoder->scan;
     struct shape shape = builder_shape(&layers->builder, input);
     struct extent first = shape.extents[2], last = shape.extents[3];
@@ -95,6 +99,7 @@ int layers_scan_core(struct layers *layers, int x, int dt, int b, int c, struct 
 
 static int group_norm(struct layers *layers, int input)
 {
+    assert(layers->decoder->scan.head_count % layers->decoder->scan.norm_groups == 0);
     const struct scan_sizes *scan = &layers->decoder->scan;
     struct shape shape = by_head(scan), last = SHAPE(shape.extents[2], shape.extents[3]);
     int output = layers_norm_over(layers, "scan.gate_norm", input, last);

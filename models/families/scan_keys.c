@@ -1,11 +1,13 @@
 #include "models/families/family.h"
 
+#include <assert.h>
 #include <string.h>
 
 // What the families with layers that scan ask of their keys.
 
 const uint8_t *family_alike(struct family_reader *reader, int64_t layer_count, unsigned parts)
 {
+    assert(layer_count > 0 && parts > 0);
     uint8_t *alike = ARENA_NEW(reader->arena, uint8_t, layer_count);
     for (int64_t i = 0; i < layer_count; i++)
         alike[i] = (uint8_t)parts;
@@ -73,6 +75,7 @@ void family_check_scan(struct family_reader *reader, struct decoder *decoder, co
     struct scan_sizes *scan = &decoder->scan;
     read_limit(reader, &scan->step_min);
     if (reader->err->kind) return;
+    assert(scan->group_count > 0);
     if (scan->head_count % scan->group_count != 0) {
         family_fail(reader, group_key, "%lld groups do not divide %lld heads (%s)",
                     (long long)scan->group_count, (long long)scan->head_count, head_key);

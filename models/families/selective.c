@@ -1,5 +1,7 @@
 #include "models/families/layers.h"
 
+#include <assert.h>
+
 // The mixer of Mamba-1 (Gu and Dao 2023, arXiv 2312.00752, section 3.4; transformers' MambaMixer,
 // FalconMambaMixer and JambaMambaMixer): projections to the gate z and to x, which passes through a
 // convolution; from that, B, C and by way of a low rank the steps of each channel, all of which may
@@ -28,6 +30,7 @@ static int lower(struct layers *layers, int x, const char *name, struct extent w
 
 int layers_selective(struct layers *layers, int input)
 {
+    assert(layers->decoder->scan.step_rank > 0 && layers->decoder->scan.state > 0);
     const struct scan_sizes *scan = &layers->decoder->scan;
     struct extent head = {DIM_HEAD, scan->head_count};
     struct extent rank = {DIM_RANK, scan->step_rank}, state = {DIM_STATE, scan->state};

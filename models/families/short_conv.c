@@ -1,5 +1,7 @@
 #include "models/families/layers.h"
 
+#include <assert.h>
+
 // The mixer of LFM2 (transformers' Lfm2ShortConv): of three projections of a token one is
 // multiplied with the first gate, passes through a causal convolution of a few taps and is
 // multiplied with the second; no state goes from token to token. The one matrix that the published
@@ -7,6 +9,7 @@
 
 int layers_short_conv(struct layers *layers, int input)
 {
+    assert(layers->decoder->scan.rule == SCAN_CONV);
     const struct decoder *d = layers->decoder;
     const struct scan_sizes *scan = &d->scan;
     struct shape heads = SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, {DIM_HEAD, scan->head_count},

@@ -1,5 +1,7 @@
 #include "models/families/layers.h"
 
+#include <assert.h>
+
 // The front of whisper (Radford et al. 2022, section 2.2): two convolutions over three frames each,
 // the second of which moves by two. A product takes the bands of three frames and a number that is
 // one, which stands for the bias. What the second one reads are three places of the first: the
@@ -25,6 +27,7 @@ static int first_convolution(struct layers *layers, const char *name, int weight
 
 int layers_sound(struct layers *layers)
 {
+    assert(layers->decoder->sound.band_count > 0);
     static const char *const PLACES[WINDOW] = {"before", "even", "odd"};
     const struct decoder *d = layers->decoder;
     struct arena *arena = layers->builder.arena;

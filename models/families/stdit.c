@@ -1,5 +1,7 @@
 #include "models/families/stdit.h"
 
+#include <assert.h>
+
 // The configs of Open-Sora's diffusion transformers.
 
 static const struct json_field FIELDS[] = {
@@ -47,6 +49,7 @@ static bool read_three(struct family_reader *reader, const char *key, int64_t si
 static bool check(struct family_reader *reader, struct stdit *record, const int64_t sizes[3],
                   const int64_t patch[3])
 {
+    assert(patch[0] > 0 && patch[1] > 0 && patch[2] > 0);
     static const char *const NAMES[] = {"frames", "height", "width"};
     for (int i = 0; i < 3; i++) {
         if (sizes[i] % patch[i] == 0) continue;
@@ -91,6 +94,7 @@ static const void *read_as(struct family_reader *reader, enum stdit_kind kind)
     if (!family_complete(reader) || !read_three(reader, "input_size", sizes) ||
         !read_three(reader, "patch_size", patch) || !check(reader, record, sizes, patch))
         return NULL;
+    assert(record->frames > 0 && record->places > 0);
     return record;
 }
 

@@ -40,6 +40,7 @@ static struct shape text_by(const struct building *b, struct extent last)
 static struct building building_of(struct arena *arena, const char *name, enum block_role role,
                                    const struct stdit *model)
 {
+    assert(model->hidden_size % model->num_heads == 0);
     return (struct building){.of = {.builder = builder_new(arena, name, role),
                                     .hidden = model->hidden_size,
                                     .head_count = model->num_heads,
@@ -49,6 +50,7 @@ static struct building building_of(struct arena *arena, const char *name, enum b
 
 static void hand_on(struct building *b, int count)
 {
+    assert(count > 0 && count <= EDGES);
     struct block *block = b->of.builder.block;
     for (int i = 0; i < count; i++)
         block->outputs[block->output_count++] = b->edges[i];
@@ -152,6 +154,7 @@ struct layer {
 
 static void take_edges(struct building *b, const char *name, int count)
 {
+    assert(count > 0 && count <= EDGES);
     static const char *const NAMES[MODULATIONS] = {"input", "step", "text"};
     struct arena *arena = b->of.builder.arena;
     struct block *block = b->of.builder.block;
@@ -283,6 +286,7 @@ struct graph *stdit_graph(struct arena *arena, const void *stdit,
     build_layers(arena, model, graph);
     append_block(graph, head_block(arena, model));
     assert(graph->block_count <= KINDS);
+    assert(graph->sequence_count == graph->layer_count + 2);
     graph->parameter_count = graph_parameter_count(graph);
     graph->active_parameter_count = graph_active_parameter_count(graph);
     return graph;

@@ -1,5 +1,7 @@
 #include "models/families/layers.h"
 
+#include <assert.h>
+
 // Hyper-connections (Zhu et al. 2024, arXiv 2409.19606) as hy_v4 has them: a token has several
 // states, its streams, in place of one. All of them together, normed, say how much of each a part
 // reads, and how much of what it makes each of them gets; that much and no less than nothing, by
@@ -11,6 +13,7 @@ enum { MERGE_ATTENTION = 4, MERGE_MLP = 5 };
 
 static struct extent streams_of(const struct layers *layers)
 {
+    assert(layers->decoder->hyper.count > 0);
     return (struct extent){DIM_STREAM, layers->decoder->hyper.count};
 }
 
@@ -50,6 +53,7 @@ static int said(struct layers *layers, const char *name, int x)
 static int say_of(struct layers *layers, const char *name, int input, int merge, struct extent to)
 {
     const struct tensor *from = &layers->builder.block->tensors[input];
+    assert(from->rank == 3);
     struct extent stream = streams_of(layers), one = {DIM_TABLE, 1};
     struct projection out = {.name = name,
                              .weight = SHAPE(from->extents[2], stream, to),
@@ -81,6 +85,7 @@ static const double SINKHORN_FLOP = 3;
 // Of each stream as much to each as a matrix of the token says.
 static int turned(struct layers *layers, const char *of, int input, int merge, int x)
 {
+    assert(layers->decoder->hyper.rounds > 0);
     const struct hyper *hyper = &layers->decoder->hyper;
     struct extent to = {DIM_TO_STREAM, hyper->count};
     const char *name = named(layers, of, "turn");
@@ -141,6 +146,7 @@ struct mixture {
 
 static struct mixture begin(struct layers *layers, const char *name, int x, int merge)
 {
+    assert(layers->decoder->hyper.magnitude > 0);
     const struct hyper *hyper = &layers->decoder->hyper;
     const char *of = named(layers, name, "streams");
     int input = said(layers, of, x);

@@ -1,5 +1,6 @@
 #include "models/families/family.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -89,6 +90,7 @@ static bool check_buckets(struct family_reader *reader, const struct t5 *record)
 
 static struct decoder describe(const char *model_type, const struct t5 *record)
 {
+    assert(record->decoder.layer_count > 0 && record->num_layers > 0);
     struct decoder decoder = record->decoder;
     decoder.model_type = model_type;
     decoder.norm = FUNCTION_RMS_NORM;
@@ -102,6 +104,7 @@ static struct decoder describe(const char *model_type, const struct t5 *record)
 static const void *finish(struct family_reader *reader, struct decoder *decoder,
                           struct decoder *encoder)
 {
+    assert(encoder->head_count == decoder->head_count);
     encoder->bidirectional = true;
     decoder->encoder = encoder;
     return family_decoder(reader, decoder);
@@ -165,6 +168,7 @@ static const void *read_mt5(struct family_reader *reader)
 static const bool *dense_layers(struct family_reader *reader, int64_t layer_count,
                                 int64_t sparse_count)
 {
+    assert(layer_count > 0 && sparse_count >= 0);
     bool *is_dense = ARENA_NEW(reader->arena, bool, layer_count);
     int64_t step = sparse_count > 0 ? layer_count / sparse_count : layer_count;
     for (int64_t i = 0; i < layer_count; i++)

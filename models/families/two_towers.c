@@ -1,5 +1,7 @@
 #include "models/families/family.h"
 
+#include <assert.h>
+
 // An encoder of pictures beside a decoder of text whose first layers do not look at what the
 // encoder says and whose others do. The model is made up, after the captioner of CoCa (Yu et al.
 // 2022, section 3.2) without its pooling of places and its contrastive loss: norms before each
@@ -42,6 +44,7 @@ static const struct family_keys KEYS = {
 static struct decoder describe(const struct two_towers *record, bool is_vision)
 {
     int64_t side = record->image_size / record->patch_size;
+    assert(side > 0);
     const struct picture picture = {.patch_count = side * side,
                                     .pixel_count = record->patch_size * record->patch_size *
                                                    record->num_channels};

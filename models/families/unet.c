@@ -1,5 +1,6 @@
 #include "models/families/unet.h"
 
+#include <assert.h>
 #include <string.h>
 
 // The config of Stable Diffusion's unet, as diffusers writes it.
@@ -98,6 +99,7 @@ static bool check_plain(struct family_reader *reader)
 static bool read_numbers(struct family_reader *reader, const char *key, int64_t fallback,
                          int level_count, int64_t *numbers)
 {
+    assert(level_count <= UNET_LEVELS_MAX);
     for (int i = 0; i < level_count; i++)
         numbers[i] = fallback;
     if (!json_has(reader->object, key)) {
@@ -160,6 +162,7 @@ enum { KEPT_MAX = BLOCK_EDGES - 2 };
 
 static bool check_levels(struct family_reader *reader, const struct unet *record)
 {
+    assert(record->level_count >= 1 && record->level_count <= UNET_LEVELS_MAX);
     int levels = record->level_count;
     int64_t kept = record->layers_per_block * levels + levels;
     if (kept > KEPT_MAX)
@@ -210,6 +213,7 @@ static const void *read_unet(struct family_reader *reader)
     if (!family_complete(reader) || !check_plain(reader) || !read_levels(reader, record) ||
         !check_levels(reader, record) || !read_added(reader, record))
         return NULL;
+    assert(record->in_channels > 0 && record->cross_attention_dim > 0);
     return record;
 }
 

@@ -16,6 +16,7 @@ static int64_t vector_width(const struct unet *model)
 
 static void take(struct unet_building *b, int edge, const char *name, struct shape shape)
 {
+    assert(b->of.builder.block->input_count < BLOCK_EDGES && edge < BLOCK_EDGES);
     struct block *block = b->of.builder.block;
     b->edges[edge] = diffusion_activation(&b->of, name, shape);
     block->inputs[block->input_count++] = b->edges[edge];
@@ -52,6 +53,7 @@ static struct block handed_on(struct unet_building *b, bool is_last)
 // What came in is kept for the way up.
 static void keep_input(struct unet_building *b, int input, int64_t channels, int level)
 {
+    assert(b->at->kept_count < BLOCK_EDGES - UNET_KEPT);
     struct unet_place *at = b->at;
     b->edges[UNET_KEPT + at->kept_count] = input;
     at->kept[at->kept_count] = channels;
@@ -124,6 +126,7 @@ static struct block middle_block(struct arena *arena, const struct unet *model,
 static struct block up_block(struct arena *arena, const struct unet *model, struct unet_place *at,
                              const char *name)
 {
+    assert(at->kept_count > 0);
     struct unet_building b = building_of(arena, name, BLOCK_LAYER, model, at);
     int64_t out = model->channels[at->level], joined = at->channels + at->kept[--at->kept_count];
     struct shape shape = unet_image(model, at->level, joined);
@@ -143,6 +146,7 @@ static struct block up_block(struct arena *arena, const struct unet *model, stru
 static struct block doubling_block(struct arena *arena, const struct unet *model,
                                    struct unet_place *at, const char *name)
 {
+    assert(at->level > 0);
     struct unet_building b = building_of(arena, name, BLOCK_LAYER, model, at);
     struct shape shape = unet_image(model, --at->level, at->channels);
     struct op resize = {.name = "resized",

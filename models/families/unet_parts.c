@@ -1,10 +1,13 @@
 #include "models/families/unet_parts.h"
 
+#include <assert.h>
+
 static const double GROUP_NORM_FLOP = 8, NORM_FLOP = 6, GATE_FLOP = 9;
 static const double TRANSFORMER_EPSILON = 1e-6, LAYER_EPSILON = 1e-5;
 
 int64_t unet_side(const struct unet *model, int level)
 {
+    assert(level >= 0 && level < model->level_count);
     return model->sample_size >> level;
 }
 
@@ -17,6 +20,7 @@ struct shape unet_image(const struct unet *model, int level, int64_t channels)
 int unet_convolve(struct unet_building *b, const char *name, int x, int64_t channels, int64_t out,
                   int64_t taps, int64_t stride)
 {
+    assert(taps % 2 == 1 && stride > 0);
     struct shape shape = builder_shape(&b->of.builder, x);
     for (int i = 2; i < 4; i++)
         shape.extents[i].size /= stride;
@@ -62,6 +66,7 @@ static int group_norm(struct unet_building *b, const char *name, int x, double e
     struct arena *arena = b->of.builder.arena;
     struct shape shape = builder_shape(&b->of.builder, x);
     struct extent channel = shape.extents[1];
+    assert(channel.size % b->model->norm_num_groups == 0);
     struct shape sets = SHAPE({DIM_BATCH, 0}, {DIM_CHANNEL, b->model->norm_num_groups});
     int scale = builder_parameter(&b->of.builder, name, "weight", SHAPE(channel));
     int bias = builder_parameter(&b->of.builder, name, "bias", SHAPE(channel));
@@ -153,6 +158,7 @@ static int layer_norm(const struct unet_tokens *t, const char *name, int x)
 // To heads, without a bias.
 static int heads_of(const struct unet_tokens *t, const char *name, int x, struct shape shape)
 {
+    assert(t->of->head_count * t->of->head_dim == t->of->hidden);
     const struct tensor *read = &t->of->builder.block->tensors[x];
     struct extent from = read->extents[read->rank - 1];
     int weight = builder_parameter(

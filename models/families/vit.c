@@ -1,5 +1,7 @@
 #include "models/families/family.h"
 
+#include <assert.h>
+
 // ViTForImageClassification: an encoder of pictures whose head scores classes by the class token.
 
 struct vit {
@@ -76,6 +78,7 @@ static struct decoder describe(const char *model_type, const struct vit *record)
     struct decoder decoder = record->decoder;
     int64_t side = record->image_size / record->patch_size;
     decoder.model_type = model_type;
+    assert(side > 0);
     decoder.seq_len_max = 1;
     decoder.position_count = side * side + 1;
     decoder.picture.patch_count = side * side;
@@ -131,6 +134,7 @@ static const void *read_vit_msn(struct family_reader *reader)
 // Places in front of the patches beside the class token; `position_count` has those of vit.
 static void add_registers(struct decoder *decoder, int64_t count, bool have_kinds)
 {
+    assert(count >= 0);
     decoder->picture.register_count = count;
     decoder->picture.registers_have_kinds = have_kinds;
     decoder->position_count += count;

@@ -1,5 +1,7 @@
 #include "models/families/bart.h"
 
+#include <assert.h>
+
 // WhisperForConditionalGeneration: an encoder of sound, whose places the model says, and a decoder
 // of text. Norms before each part and one behind the last layer; keys alone have no bias.
 
@@ -21,6 +23,7 @@ static const struct family_keys KEYS = {
 
 static struct decoder describe(const struct bart *record, bool is_encoder)
 {
+    assert(record->max_source_positions > 0 && record->num_mel_bins > 0);
     struct decoder side = bart_side("whisper", record, is_encoder);
     side.seq_len_max = record->max_target_positions;
     side.position_count = is_encoder ? record->max_source_positions : side.seq_len_max;

@@ -1,5 +1,6 @@
 #include "models/families/family.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stddef.h>
 
@@ -86,6 +87,7 @@ static struct decoder describe(const char *model_type, const struct xglm *record
     if (record->scale_embedding) decoder.embedding_scale = sqrt((double)decoder.hidden);
     decoder.norm = FUNCTION_LAYER_NORM;
     decoder.norm_epsilon = 1e-5;
+    assert(decoder.hidden > 0 && decoder.seq_len_max > 0);
     decoder.qkv_bias = decoder.out_bias = decoder.mlp_bias = true;
     decoder.embedding_dropout = decoder.hidden_dropout;
     return decoder;

@@ -1,5 +1,6 @@
 #include "models/families/family.h"
 
+#include <assert.h>
 #include <stddef.h>
 
 // XLMWithLMHeadModel: an encoder as bert is, whose head has a bias and no transform before it; each
@@ -34,6 +35,7 @@ static const struct json_field FIELDS[] = {
 
 static struct decoder describe(const char *model_type, const struct xlm *record)
 {
+    assert(record->decoder.hidden > 0 && record->n_langs > 0);
     enum { FFN_WIDTHS = 4 };
     struct decoder decoder = record->decoder;
     decoder.model_type = model_type;
