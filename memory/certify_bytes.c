@@ -1,6 +1,7 @@
 #include "memory/certify_bytes.h"
 #include "core/divisor.h"
 
+#include <assert.h>
 #include <math.h>
 
 // GLPK's tolerances are then less than a thousandth of a unit, and a binary that is taken as 0 at
@@ -33,6 +34,7 @@ int64_t certify_peak_bytes(struct arena *scratch, const struct memory_problem *p
         alive += change[t];
         if (alive > peak) peak = alive;
     }
+    assert(peak >= certify_least_bytes(problem) || count == 0);
     arena_reset(scratch, mark);
     return peak;
 }
@@ -47,6 +49,7 @@ static double granule_bytes(const struct memory_problem *problem)
 
 double certify_unit_bytes(const struct memory_problem *problem, int64_t upper_bytes, bool *is_exact)
 {
+    assert(upper_bytes >= 0);
     double granule = granule_bytes(problem);
     *is_exact = (double)upper_bytes / granule <= UNITS_MOST;
     return *is_exact ? granule : (double)upper_bytes / UNITS_MOST;
@@ -61,6 +64,7 @@ int64_t certify_bound_bytes(const struct memory_problem *problem, double bound_b
     return (int64_t)ceil(proven / granule) * (int64_t)granule;
 }
 
+// No order keeps less alive than one operator touches while it runs.
 int64_t certify_least_bytes(const struct memory_problem *problem)
 {
     int64_t least = 0;

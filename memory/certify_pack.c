@@ -2,6 +2,7 @@
 #include "memory/certify.h"
 #include "memory/certify_bytes.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -27,6 +28,7 @@ static bool is_alive(const struct pack_buffer *buffer)
     return buffer->lower < buffer->upper;
 }
 
+// Both are half-open: what ends where the other begins may lie in the same place.
 static bool at_once(const struct pack_buffer *a, const struct pack_buffer *b)
 {
     return is_alive(a) && is_alive(b) && a->lower < b->upper && b->lower < a->upper;
@@ -43,10 +45,12 @@ static int64_t granule_of(const struct pack_problem *problem)
         if (buffer->alignment > 1) granule = common_divisor(buffer->alignment, granule);
         if (buffer->fixed_offset > 0) granule = common_divisor(buffer->fixed_offset, granule);
     }
+    assert(granule >= 0);
     return granule > 0 ? granule : 1;
 }
 
 // Every buffer above every other, which fits whatever the alignments and fixed offsets are.
+// A height that is surely enough, so that no row is switched off by too small a number.
 static int64_t stacked(const struct pack_problem *problem)
 {
     int64_t top = 0;
@@ -103,6 +107,7 @@ static void add_offset(struct pack_layout *layout, int i, int height)
 // offset of above - offset of below >= size of below, unless the pair says otherwise.
 static void add_above(struct pack_layout *layout, int below, int above, int pair, bool when)
 {
+    assert(below != above && layout->offset[below] >= 0 && layout->offset[above] >= 0);
     double large = (double)layout->large / layout->unit;
     double size = (double)layout->problem->buffers[below].size / layout->unit;
     int row = milp_row(layout->milp, when ? size - large : size, INFINITY);
@@ -179,6 +184,7 @@ static struct pack_layout layout_make(struct arena *arena, const struct pack_pro
     layout.pair = ARENA_NEW(arena, int, count *count);
     layout.granule = granule_of(problem);
     layout.large = stacked(problem);
+    assert(layout.large >= 0 && layout.granule > 0);
     layout.unit = fmax(1, (double)layout.large) / SCALE;
     int64_t most = layout.large;
     if (problem->capacity > 0 && problem->capacity < most) most = problem->capacity;

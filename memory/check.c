@@ -1,5 +1,6 @@
 #include "memory/check.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 // Nothing here is called by a solver, and no solver is called from here. Lifetimes are found again
@@ -29,6 +30,7 @@ static int64_t larger(int64_t a, int64_t b)
 
 static struct skyline skyline_new(struct arena *scratch, int64_t step_count)
 {
+    assert(step_count >= 0);
     struct skyline sky = {.leaf_count = 1};
     while (sky.leaf_count < step_count)
         sky.leaf_count *= 2;
@@ -90,6 +92,7 @@ static bool find_overlap(struct arena *scratch, struct check_box *boxes, int cou
                 return true;
             }
         }
+        assert(box->first >= 0 && box->last < sky.leaf_count);
         skyline_put(&sky, 1, 0, sky.leaf_count - 1, box);
     }
     return false;
@@ -117,6 +120,7 @@ static int64_t sweep(struct arena *scratch, const struct check_box *boxes, int c
         live_bytes += change[step];
         most_bytes = larger(most_bytes, live_bytes);
     }
+    assert(live_bytes >= 0 && most_bytes >= live_bytes);
     return most_bytes;
 }
 
@@ -253,6 +257,7 @@ static struct storages storages_of(struct arena *scratch, const struct memory_gr
 
 static int64_t align(int64_t bytes, int64_t alignment)
 {
+    assert(bytes >= 0 && alignment > 0);
     return (bytes + alignment - 1) / alignment * alignment;
 }
 
@@ -350,6 +355,7 @@ bool check_packing(struct arena *scratch, const struct pack_problem *problem,
     // Times are numbered: what is alive changes at the ends of lifetimes only.
     int64_t *times = ARENA_NEW(scratch, int64_t, 2 * (int64_t)problem->count);
     for (int i = 0; i < problem->count; i++) {
+        assert(problem->buffers[i].lower <= problem->buffers[i].upper);
         times[2 * i] = problem->buffers[i].lower;
         times[2 * i + 1] = problem->buffers[i].upper;
     }

@@ -1,6 +1,7 @@
 #include "memory/graph.h"
 #include "memory/graph_edges.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -53,6 +54,7 @@ static const struct graph_fault *check_list(struct arena *arena, const struct me
 static const struct graph_fault *set_producers(struct arena *arena, struct memory_graph *graph,
                                                int index)
 {
+    assert(index >= 0 && index < graph->operator_count);
     const struct memory_operator *op = &graph->operators[index];
     for (int i = 0; i < op->output_count; i++) {
         struct memory_tensor *tensor = &graph->tensors[op->outputs[i]];
@@ -127,6 +129,7 @@ static const struct graph_fault *check_sharing(struct arena *arena,
 
 static const struct graph_fault *check_sizes(struct arena *arena, const struct memory_graph *graph)
 {
+    assert(graph->tensor_count >= 0 && graph->operator_count >= 0);
     int64_t left_bytes = TOTAL_BYTES_MAX;
     for (int i = 0; i < graph->tensor_count; i++) {
         int64_t bytes = graph->tensors[i].bytes;
@@ -176,6 +179,7 @@ static const struct graph_fault *set_storages(struct arena *arena, struct memory
             graph->tensors[at].storage = at;
         }
         int storage = graph->tensors[at].storage;
+        assert(storage >= 0 && storage < graph->tensor_count && graph->tensors[storage].shares < 0);
         while (length > 0) {
             graph->tensors[path[--length]].storage = storage;
         }
@@ -230,6 +234,7 @@ static const struct graph_fault *check(struct arena *arena, struct memory_graph 
     return fault;
 }
 
+// Files come in any order: faults are told of the graph as it was given, then it is sorted.
 const struct graph_fault *graph_finish(struct arena *arena, struct memory_graph *graph)
 {
     const struct graph_fault *fault = check(arena, graph);

@@ -1,5 +1,7 @@
 #include "memory/graph_edges.h"
 
+#include <assert.h>
+
 // Every chain of `shares` is walked once: a tensor whose answer is known ends the walk, and what
 // lies between gets it on the way back. `follow` says whether the chain goes on behind a tensor.
 static void fill_chains(struct arena *arena, const struct memory_graph *graph, int *answer,
@@ -131,6 +133,7 @@ struct graph_edges graph_edges_make(struct arena *arena, const struct memory_gra
     edges = (struct graph_edges){ARENA_NEW(arena, int, count), ARENA_NEW(arena, int, count),
                                  ARENA_NEW(arena, int, count), 0};
     add_all(&edges, graph, makers, &values);
+    assert((size_t)edges.count == count && "both walks add the same");
     return edges;
 }
 
@@ -140,6 +143,7 @@ struct graph_into graph_edges_into(struct arena *arena, const struct graph_edges
     struct graph_into into = {ARENA_NEW(arena, int, operator_count + 2),
                               ARENA_NEW(arena, int, edges->count)};
     for (int i = 0; i < edges->count; i++) {
+        assert(edges->to[i] >= 0 && edges->to[i] < operator_count);
         into.first[edges->to[i] + 2]++;
     }
     for (int i = 0; i < operator_count; i++) {
@@ -148,5 +152,6 @@ struct graph_into graph_edges_into(struct arena *arena, const struct graph_edges
     for (int i = 0; i < edges->count; i++) {
         into.into[into.first[edges->to[i] + 1]++] = i;
     }
+    assert(into.first[operator_count] == edges->count);
     return into;
 }

@@ -2,6 +2,7 @@
 #include "memory/graph_edges.h"
 #include "memory/name_table.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -139,6 +140,7 @@ static bool is_parameter(const struct reader *reader, int node)
 }
 
 // Operators and tensors of all nodes; two with one name get their number behind it.
+// Names tell operators apart in files and messages: two of one name are no fault of this format.
 static struct memory_graph *make_graph(struct reader *reader)
 {
     struct memory_graph *graph = ARENA_NEW(reader->arena, struct memory_graph, 1);
@@ -189,6 +191,7 @@ static void fill_inputs(struct reader *reader, struct memory_graph *graph)
         struct memory_tensor *tensor = &graph->tensors[link->source];
         int64_t bytes = (int64_t)ceil(link->size);
         if (bytes > tensor->bytes) tensor->bytes = bytes;
+        assert(first[link->dest] + reader->in_count[link->dest] < first[link->dest + 1]);
         inputs[first[link->dest] + reader->in_count[link->dest]++] = (int)link->source;
     }
     for (int i = 0; i < reader->node_count; i++) {
@@ -210,6 +213,7 @@ struct memory_graph *partition_graph_read(struct arena *arena, const struct json
     reader.nodes = list_of(root, "nodes", &reader.node_count, err);
     reader.edges = list_of(root, "edges", &reader.edge_count, err);
     if (err->kind) return NULL;
+    assert(reader.node_count <= ITEMS_MAX && reader.edge_count <= ITEMS_MAX);
     reader.rows = ARENA_NEW(arena, struct node_row, reader.node_count);
     reader.links = ARENA_NEW(arena, struct edge_row, reader.edge_count);
     reader.in_count = ARENA_NEW(arena, int, reader.node_count);

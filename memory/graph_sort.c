@@ -1,5 +1,7 @@
 #include "memory/graph_edges.h"
 
+#include <assert.h>
+
 // Operators that are ready, the first given on top.
 struct heap {
     int *items;
@@ -17,6 +19,7 @@ static void heap_push(struct heap *heap, int item)
 
 static int heap_pop(struct heap *heap)
 {
+    assert(heap->count > 0);
     int top = heap->items[0], last = heap->items[--heap->count], at = 0;
     for (int child = 1; child < heap->count; child = 2 * at + 1) {
         if (child + 1 < heap->count && heap->items[child + 1] < heap->items[child]) child++;
@@ -35,6 +38,7 @@ static const struct graph_fault *name_cycle(struct arena *arena, const struct me
                                             const struct graph_edges *edges, const int *cycle,
                                             int length)
 {
+    assert(length > 0);
     for (int i = 0; i < length; i++) {
         int tensor = edges->why[cycle[i]];
         if (tensor < 0) continue;
@@ -127,6 +131,7 @@ static void renumber(struct arena *arena, struct memory_graph *graph, const int 
     }
     for (int i = 0; i < graph->tensor_count; i++) {
         int producer = graph->tensors[i].producer;
+        assert(producer < count);
         graph->tensors[i].producer = producer < 0 ? -1 : step[producer];
     }
     graph->operators = operators;
@@ -150,6 +155,7 @@ static const struct graph_fault *sort(struct arena *arena, struct arena *scratch
         struct graph_into into = graph_edges_into(scratch, edges, graph->operator_count);
         return find_cycle(arena, graph, edges, &into, waits_for);
     }
+    assert(count == graph->operator_count);
     renumber(arena, graph, order);
     return NULL;
 }

@@ -1,5 +1,6 @@
 #include "memory/plan_schedule_check.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 struct schedule_checking {
@@ -39,6 +40,7 @@ static bool check_order(const struct schedule_checking *checking)
 
 static bool check_offset(const struct schedule_checking *checking, int64_t alignment, int tensor)
 {
+    assert(alignment > 0);
     const struct memory_tensor *of = &checking->graph->tensors[tensor];
     const struct memory_tensor *first = &checking->graph->tensors[of->storage];
     const struct stage_schedule *stage = checking->stage;
@@ -124,6 +126,7 @@ static bool begin(struct alive *alive, int buffer, int *other)
 static void end(struct alive *alive, int buffer)
 {
     int at = find(alive, offset_of(alive, buffer));
+    assert(at < alive->count && alive->buffers[at] == buffer);
     alive->count--;
     for (int i = at; i < alive->count; i++)
         alive->buffers[i] = alive->buffers[i + 1];
@@ -185,6 +188,7 @@ bool stage_schedule_check(struct arena *arena, const struct json *object,
     for (int t = 0; t < stage->tensor_count; t++) {
         if (!check_offset(&checking, alignment, t)) return false;
     }
+    assert(stage->tensor_count == checking.graph->tensor_count);
     int *birth = ARENA_NEW(arena, int, group->problem->buffer_count);
     int *death = ARENA_NEW(arena, int, group->problem->buffer_count);
     int64_t live_bytes = memory_lifetimes(arena, group->problem, stage->order, birth, death);

@@ -3,6 +3,8 @@
 #include "memory/stage_chunks.h"
 #include "memory/stage_unroll.h"
 
+#include <assert.h>
+
 // Whether two stages receive and send the same.
 static bool is_joined_alike(const struct program *program, int a, int b, int chunk)
 {
@@ -68,6 +70,7 @@ void plan_stages_group(struct arena *arena, const struct program *program,
         of->stages[of->stage_count++] = stage;
     }
     arena_free(&scratch);
+    assert(stages->count > 0 && stages->count <= count);
 }
 
 bool plan_stage_build(struct arena *arena, const struct program *program, const struct stack *stack,
@@ -99,6 +102,7 @@ static int64_t *offsets_of(struct arena *arena, const struct plan_stage *stage)
         offsets[t] = -1;
     for (int b = 0; b < stage->problem->buffer_count; b++) {
         int tensor = stage->problem->buffers[b].tensor;
+        assert(stage->result.offsets[b] >= 0);
         if (tensor >= 0) offsets[tensor] = stage->result.offsets[b];
     }
     for (int t = 0; t < graph->tensor_count; t++)
@@ -134,6 +138,7 @@ struct plan_schedule *plan_schedule_of(struct arena *arena, const struct plan_st
 
 static void plan_stage_parts(struct memory_parts *parts, int64_t arena_bytes)
 {
+    assert(arena_bytes >= 0);
     parts->planned_bytes = arena_bytes;
     parts->activations_bytes = parts->transient_bytes = parts->logits_bytes = 0;
     parts->buffers_bytes = parts->standing_bytes;

@@ -2,6 +2,7 @@
 #include "core/plain.h"
 #include "memory/formats.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -27,6 +28,7 @@ static struct sharing find_sharing(struct arena *arena, const struct memory_grap
     }
     for (int i = count - 1; i >= 0; i--) {
         int storage = graph->tensors[i].storage;
+        assert(storage >= 0 && storage < count && graph->tensors[storage].storage == storage);
         if (storage == i) continue;
         sharing.next[i] = sharing.first[storage];
         sharing.first[storage] = i;
@@ -122,5 +124,6 @@ char *memory_result_csv(struct arena *arena, const struct memory_graph *graph,
                       (long long)schedule->death[i], (long long)problem->buffers[i].bytes,
                       (long long)schedule->offsets[i]);
     }
+    assert((size_t)(at - text) < most);
     return text;
 }

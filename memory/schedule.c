@@ -62,6 +62,7 @@ struct task {
 
 static double deadline_s(const struct task *task, double ratio)
 {
+    assert(ratio > 0 && ratio <= 1 && task->options->time_limit_s >= 0);
     double limit_s = task->options->time_limit_s;
     return limit_s > 0 ? task->start_s + ratio * limit_s : 0;
 }
@@ -106,6 +107,7 @@ static struct pack_problem lives_of(const struct task *task, const struct memory
             .fixed_offset = -1,
         };
     }
+    assert(schedule->live_bytes >= 0);
     schedule->order = order;
     schedule->birth = births;
     schedule->death = deaths;
@@ -145,6 +147,7 @@ static void allocate(const struct task *task, const struct pack_problem *problem
         events[event_count++] =
             (struct allocator_event){(int)(born[b] - problem->buffers), false, born[b]->size};
     }
+    assert(event_count <= 2 * count);
     int64_t *offsets = ARENA_NEW(task->arena, int64_t, count);
     struct allocator_result result = allocator_run(scratch, events, event_count, count, 0, offsets);
     schedule->offsets = offsets;
@@ -207,6 +210,7 @@ static void judge(const struct task *task, struct memory_schedule *schedule)
     schedule->order_proven = schedule->live_bytes == schedule->bound_bytes;
     schedule->layout_proven = schedule->arena_bytes == schedule->live_bytes;
     schedule->seconds = clock_s() - task->start_s;
+    assert(schedule->bound_bytes <= schedule->arena_bytes);
 }
 
 // An order by the method, and what it proves; returns the bound on bytes alive at once.

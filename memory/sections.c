@@ -2,8 +2,11 @@
 
 #include "core/sort.h"
 
+#include <assert.h>
+
 static int instant_index(const int64_t *instants, int count, int64_t instant)
 {
+    assert(count > 0);
     int low = 0, high = count - 1;
     while (low < high) {
         int middle = low + (high - low) / 2;
@@ -54,6 +57,7 @@ struct pack_sections *pack_sections_make(struct arena *arena, const struct pack_
         if (s > 0) sections->load[s] += sections->load[s - 1];
         if (sections->load[s] > sections->load_most) sections->load_most = sections->load[s];
     }
+    assert(sections->load[sections->count] <= 0 && sections->load_most >= 0);
     return sections;
 }
 
@@ -83,6 +87,7 @@ int *pack_sections_fullest(struct arena *arena, const struct pack_sections *sect
             if (low % 2) best = fuller(sections, best, tree[low++]);
             if (high % 2) best = fuller(sections, best, tree[--high]);
         }
+        assert(best < sections->count);
         fullest[b] = best > 0 ? best : 0;
     }
     return fullest;

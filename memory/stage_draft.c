@@ -1,8 +1,10 @@
 #include "memory/stage_draft.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Items with room for one more: they grow where the count is a power of two.
+// Twice the room each time: a stage has hundreds of thousands of tensors.
 static void *with_room(struct arena *arena, void *items, int count, size_t size)
 {
     if (count & (count - 1)) return items;
@@ -38,17 +40,20 @@ int draft_tensor_add(struct draft *draft, const struct draft_tensor *tensor)
 
 void draft_reads(struct draft *draft, int operator, int tensor)
 {
+    assert(operator<draft->operator_count && tensor >= 0 && tensor<draft->tensor_count);
     index_list_add(draft->arena, &draft->operators[operator].inputs, tensor);
 }
 
 void draft_makes(struct draft *draft, int operator, int tensor)
 {
+    assert(operator<draft->operator_count && tensor >= 0 && tensor<draft->tensor_count);
     draft->tensors[tensor].producer = operator;
     index_list_add(draft->arena, &draft->operators[operator].outputs, tensor);
 }
 
 void draft_follows(struct draft *draft, int operator, int before)
 {
+    assert(operator<draft->operator_count && before<draft->operator_count && before >= 0);
     index_list_add(draft->arena, &draft->operators[operator].after, before);
 }
 

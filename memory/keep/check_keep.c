@@ -1,5 +1,6 @@
 #include "memory/check.h"
 
+#include <assert.h>
 #include <math.h>
 
 // As check.c: nothing here is called by a solver, and no solver is called from here. A micro-batch
@@ -78,6 +79,7 @@ struct layer {
 static struct layer layer_of(const struct keep_walk *walk, const struct keep_stage *stage,
                              int index)
 {
+    assert(index >= 0 && index < stage->layer_count);
     const struct keep_problem *problem = walk->problem;
     const struct keep_recompute *recompute = &problem->recomputes[walk->result->recompute];
     struct layer layer = {.recomputed = index < walk->result->recompute_layers};
@@ -98,6 +100,7 @@ static struct layer layer_of(const struct keep_walk *walk, const struct keep_sta
 // Down while this layer's successor computes, up while it goes back: whichever takes longer.
 static void add_layer(const struct keep_walk *walk, const struct layer *layer, struct tally *tally)
 {
+    assert(layer->moved <= layer->saved);
     double recompute_s =
         layer->recomputed ? walk->problem->recomputes[walk->result->recompute].seconds : 0;
     double copy_s = layer->moved > 0 ? layer->moved / walk->bytes_per_s : 0;

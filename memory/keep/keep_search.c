@@ -1,5 +1,6 @@
 #include "memory/keep/keep_model.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -63,6 +64,7 @@ static void hull_add(struct hull *hull, double x, double y)
 
 static double hull_at(const struct hull *hull, double room)
 {
+    assert(hull->count > 0);
     int at = 0, last = hull->count - 1;
     if (room < hull->kept[0]) return INFINITY;
     while (at < last && hull->kept[at + 1] <= room)
@@ -126,6 +128,7 @@ static void start(struct arena *arena, struct chain_walk *walk)
 {
     const struct keep_model *model = walk->model;
     const struct keep_problem *problem = model->problem;
+    assert(model->item_count < 31 && "sets are bit masks");
     walk->layer_count = model->layers_most;
     walk->set_count = 1u << model->item_count;
     walk->recompute = model->recompute ? 1u << model->moved_count : 0;
@@ -169,6 +172,7 @@ static bool passes(const struct chain_walk *walk, double transit_bytes)
 static bool set_room(const struct chain_walk *walk, struct stage *stage, unsigned first,
                      double transit_bytes)
 {
+    assert(transit_bytes >= 0);
     const struct keep_model *model = walk->model;
     const struct keep_problem *problem = model->problem;
     double room = keep_device_room(problem) - (double)stage->of->other_bytes - 2 * transit_bytes;
@@ -200,6 +204,7 @@ static bool fits(double bytes, double room)
 
 static void push(struct chain_walk *walk, int layer, unsigned set)
 {
+    assert(layer >= 0 && layer < walk->layer_count && set < walk->set_count);
     walk->sets[layer] = set;
     walk->kept[layer + 1] = walk->kept[layer] + walk->kept_bytes[set];
     walk->moved[layer + 1] = walk->moved[layer] + walk->moved_bytes[set];

@@ -70,6 +70,7 @@ static struct order_window *windows_of(struct arena *arena, struct arena *scratc
 
 static void add_token(struct global *global, struct token token)
 {
+    assert(token.units >= 0);
     int last = token.kept ? global->count - 1 : -1;
     for (int u = 0; u < token.user_count; u++) {
         int user_last = global->windows[token.users[u]].last;
@@ -154,6 +155,7 @@ static void add_columns(struct global *global)
 {
     for (int v = 0; v < global->count; v++) {
         const struct order_window *window = &global->windows[v];
+        assert(window->first <= v && v <= window->last && "program order is one of those");
         int once = milp_row(global->milp, 1, 1);
         global->runs[v] = milp_column_count(global->milp);
         for (int t = window->first; t <= window->last; t++)
@@ -286,6 +288,7 @@ struct milp_result global_order(struct arena *arena, const struct memory_problem
     int64_t least_bytes = certify_least_bytes(problem);
     struct milp_result result = {MILP_FEASIBLE, (double)program_bytes, (double)least_bytes, NULL,
                                  ""};
+    assert(least_bytes <= program_bytes);
     if (least_bytes >= program_bytes) result.status = MILP_OPTIMAL;
 
     bool is_exact = false;

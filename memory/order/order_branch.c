@@ -1,5 +1,7 @@
 #include "memory/order/order_branch.h"
 
+#include <assert.h>
+
 // Sets of the branch's operators are bit masks.
 struct branch_buffer {
     int64_t bytes;
@@ -48,12 +50,14 @@ static void add_buffer(struct branch *branch, int *ids, int id, int position)
         *buffer = (struct branch_buffer){from->bytes, 0, producer, stays};
         ids[branch->buffer_count++] = id;
     }
+    assert(position >= 0 && position < branch->count);
     buffer->users |= 1u << position;
 }
 
 static struct branch branch_make(struct arena *scratch, const struct memory_problem *problem,
                                  const int *operators, int count)
 {
+    assert(count > 0 && count <= ORDER_BRANCH_MAX);
     struct branch branch = {.problem = problem, .operators = operators, .count = count};
     int touch_count = 0;
     for (int i = 0; i < count; i++) {
@@ -142,6 +146,7 @@ static struct peaks *find_peaks(struct arena *scratch, const struct branch *bran
 // The smallest set that leaves nothing alive; 0: none.
 static unsigned find_block(struct arena *scratch, const struct branch *branch)
 {
+    assert(branch->count < 31 && "sets are bit masks of an unsigned");
     unsigned all = (1u << branch->count) - 1, best = 0;
     const struct peaks *peaks = find_peaks(scratch, branch, all);
     for (unsigned done = 1; done <= all; done++) {
@@ -164,6 +169,7 @@ static bool follows(const struct memory_problem *problem, int operator, int befo
 // One operator starts the block, and the others wait for nothing outside that it has not awaited.
 static bool can_run_at_once(const struct branch *branch, unsigned block)
 {
+    assert(block != 0);
     const struct memory_problem *problem = branch->problem;
     int start = __builtin_ctz(block);
     for (int i = start + 1; i < branch->count; i++) {

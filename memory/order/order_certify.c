@@ -3,6 +3,7 @@
 #include "core/progress.h"
 #include "memory/certify.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 // A segment of 30 operators takes GLPK less than a second, mostly.
@@ -43,6 +44,7 @@ static void copy_edges(struct arena *arena, const struct certify_piece *piece,
         }
         first_before[i + 1] = before, first_behind[i + 1] = behind;
     }
+    assert(first_before[count] == before && first_behind[count] == behind);
     problem->first_predecessor = first_before, problem->predecessors = befores;
     problem->first_successor = first_behind, problem->successors = behinds;
 }
@@ -105,6 +107,7 @@ static struct memory_problem *make_problem(struct arena *arena, struct certify_p
     }
     for (int i = 0; i < count; i++)
         piece->place_of[piece->operators[i]] = i + 1;
+    assert(count > 0 && piece->operator_count == count);
     problem->operator_count = count;
     copy_edges(arena, piece, problem);
     copy_buffers(arena, piece, problem);
@@ -130,6 +133,7 @@ static void certify_part(struct arena *scratch, struct certify_piece *piece,
                          const struct order_part *part, const struct order_options *options,
                          struct order_certificate *certificate)
 {
+    assert(part->bound_bytes <= part->peak_bytes);
     const struct memory_problem *problem = make_problem(scratch, piece);
     int64_t start_bytes = 0;
     for (int b = 0; b < problem->buffer_count; b++) {

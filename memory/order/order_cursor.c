@@ -1,5 +1,6 @@
 #include "memory/order/order_cursor.h"
 
+#include <assert.h>
 #include <string.h>
 
 // A chain of units that is looked at for a forced move.
@@ -13,6 +14,7 @@ struct order_cursor order_cursor_make(struct arena *arena, const struct order_lo
     cursor.waits = ARENA_NEW(arena, int, local->unit_count);
     cursor.uses = ARENA_NEW(arena, int, local->buffer_count);
     order_cursor_load(&cursor, NULL);
+    assert(cursor.mandatory_left == local->mandatory_count);
     return cursor;
 }
 
@@ -88,6 +90,7 @@ void order_cursor_load(struct order_cursor *cursor, const uint64_t *done)
 
 void order_cursor_copy(struct order_cursor *to, const struct order_cursor *from)
 {
+    assert(to->local == from->local && to->word_count == from->word_count);
     const struct order_local *local = from->local;
     size_t set_bytes = (size_t)from->word_count * sizeof *from->done;
     memcpy(to->done, from->done, set_bytes);
@@ -137,6 +140,7 @@ int64_t order_cursor_net(const struct order_cursor *cursor, int unit)
 
 int order_path_add(struct arena *arena, struct order_path *path, int unit, int before)
 {
+    assert(before >= -1 && before < path->count);
     if (path->count == path->room) {
         struct order_path larger = {.count = path->count, .room = path->room * 2 + 256};
         larger.unit = ARENA_NEW(arena, int, larger.room);
@@ -153,6 +157,7 @@ int order_path_add(struct arena *arena, struct order_path *path, int unit, int b
 
 int order_path_read(const struct order_path *path, int place, int *units)
 {
+    assert(place < path->count);
     int count = 0;
     for (int at = place; at >= 0; at = path->before[at])
         count++;

@@ -2,6 +2,8 @@
 
 #include "memory/order/order_branch.h"
 
+#include <assert.h>
+
 enum {
     // A side branch longer than this is rather work of its own: it stays in the core.
     SIDE_OPERATORS_MAX = 32,
@@ -211,6 +213,7 @@ static int cut_core(struct divider *divider, bool no_segments)
         if (farthest <= op && reach[op + 1] >= op && !no_segments) segment++;
         if (behind[op] > farthest) farthest = behind[op];
     }
+    assert(last < count || count == 0);
     return last + 1;
 }
 
@@ -240,6 +243,7 @@ struct numbering {
 
 static void put_unit(struct numbering *numbering, const int *operators, int count)
 {
+    assert(count > 0);
     for (int i = 0; i < count; i++) {
         numbering->unit[operators[i]] = numbering->unit_count;
         numbering->operators[numbering->operator_count++] = operators[i];
@@ -342,6 +346,7 @@ static void number_units(struct divider *divider, struct numbering *numbering)
         }
         first_unit[k + 1] = numbering->unit_count;
     }
+    assert(numbering->operator_count == count && "every operator is in one unit");
     division->first_unit = first_unit, division->core_count = core_count;
 }
 
@@ -397,6 +402,7 @@ static void choose_core(struct divider *divider)
         }
         end = before;
     }
+    assert(best_end >= 0);
     take_core(divider, best_end);
 }
 

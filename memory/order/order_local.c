@@ -1,6 +1,7 @@
 #include "memory/order/order_local.h"
 #include "core/hash.h"
 
+#include <assert.h>
 #include <string.h>
 
 struct order_builder order_builder_make(struct arena *arena, const struct order_division *division,
@@ -31,6 +32,7 @@ struct building {
 
 static struct local_buffer *find_buffer(struct building *building, int number)
 {
+    assert(number >= 0 && number < building->builder->division->problem->buffer_count);
     const struct order_division *division = building->builder->division;
     struct order_builder *builder = building->builder;
     if (builder->buffer_place[number] == 0) {
@@ -203,6 +205,7 @@ struct order_local *order_local_make(struct arena *arena, struct order_builder *
                                      int segment, const int *units, int unit_count,
                                      int mandatory_count, int64_t entry_bytes)
 {
+    assert(mandatory_count >= 0 && mandatory_count <= unit_count);
     const struct order_division *division = builder->division;
     struct order_local *local = ARENA_NEW(arena, struct order_local, 1);
     local->unit_count = unit_count, local->mandatory_count = mandatory_count;
@@ -231,6 +234,7 @@ struct order_local *order_local_make(struct arena *arena, struct order_builder *
     link_units(arena, &building);
     copy_buffers(arena, &building);
     bound_simply(&building);
+    assert(local->buffer_count <= touch_count);
     for (int u = 0; u < unit_count; u++)
         builder->unit_place[units[u]] = 0;
     for (int b = 0; b < local->buffer_count; b++)

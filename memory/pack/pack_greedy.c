@@ -1,5 +1,6 @@
 #include "memory/pack/pack_order.h"
 
+#include <assert.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -7,6 +8,7 @@ int64_t pack_by_rule(struct arena *scratch, const struct pack_problem *problem,
                      const struct pack_sections *sections, int rule, int64_t limit,
                      int64_t *offsets)
 {
+    assert(rule >= 0 && rule < PACK_RULE_COUNT);
     struct arena_mark mark = arena_mark(scratch);
     enum pack_key key = (enum pack_key)(rule % PACK_KEY_COUNT);
     enum pack_fit fit = rule < PACK_KEY_COUNT ? FIT_FIRST : FIT_BEST;

@@ -1,6 +1,7 @@
 #include "core/progress.h"
 #include "memory/pack/pack_order.h"
 
+#include <assert.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -53,6 +54,7 @@ static bool is_over(const struct large *large)
 
 static void take(struct large *large, const struct attempt *attempt)
 {
+    assert(attempt->height >= 0);
     if (attempt->height >= large->best) return;
     large->best = attempt->height;
     large->better_work = work_of(large);
@@ -86,6 +88,7 @@ static int64_t next_target(const struct large *large, const struct attempt *atte
 
 static void improve(struct large *large, struct attempt *attempt, int pass)
 {
+    assert(pass >= 0 && pass < PASS_COUNT);
     attempt->refuted = large->goal - 1;
     for (int failures = 0; failures < FAILURES_MOST && !is_over(large);) {
         int64_t target = next_target(large, attempt, pass);

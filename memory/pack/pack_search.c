@@ -1,5 +1,7 @@
 #include "memory/pack/pack_branch.h"
 
+#include <assert.h>
+
 // Which member is quick changes from one problem to the next: on 120 siblings of MiniMalloc's A to
 // F (tests/support/pack_problems.h: lives grown, pairs joined, buffers split) the first eleven
 // solve 34 to 53 each when alone for 0.15 s. The last three take MiniMalloc's order (Moffitt,
@@ -34,6 +36,7 @@ int pack_member_count(void)
 static enum pack_answer run_members(struct pack_branch *branch, const struct pack_options *options,
                                     unsigned members, struct pack_result *counts)
 {
+    assert(members & ((1u << pack_member_count()) - 1));
     int64_t cap = options->node_cap ? options->node_cap : NODE_CAP;
     int64_t limit = ATTEMPT_NODES + 2 * (int64_t)branch->state->buffer_count;
     uint64_t seed = options->seed;

@@ -285,6 +285,7 @@ static void wait(struct pack_state *state, int buffer)
 
 bool pack_state_leave_empty(struct pack_state *state, int section, int64_t unit)
 {
+    assert(section >= 0 && section < state->section_count && unit >= 0);
     const int *cover = &state->cover[state->first_cover[section]];
     int count = state->live[section];
     int64_t floor = state->sections[section].floor;
@@ -313,6 +314,7 @@ bool pack_state_leave_empty(struct pack_state *state, int section, int64_t unit)
 
 bool pack_state_wait(struct pack_state *state, int buffer, int64_t unit)
 {
+    assert(buffer >= 0 && buffer < state->buffer_count && unit >= 0);
     int64_t next = state->low[buffer] + unit;
     if (!unit) {
         next = INT64_MAX;
@@ -340,6 +342,7 @@ bool pack_state_wait(struct pack_state *state, int buffer, int64_t unit)
 
 void pack_state_undo(struct pack_state *state, int trail_count)
 {
+    assert(trail_count >= 0 && trail_count <= state->trail_count);
     while (state->trail_count > trail_count) {
         const struct pack_change *change = &state->trail[--state->trail_count];
         if (change->kind == CHANGE_WAITING) state->waiting_count--;

@@ -1,6 +1,7 @@
 #include "memory/pack/pack_state.h"
 #include "memory/sections.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 struct entry {
@@ -50,6 +51,7 @@ static void take_buffers(struct pack_state *state, const struct pack_problem *pr
     state->buffers = buffers;
     state->origin = origin;
     state->twin = twin;
+    assert(count <= problem->count);
     state->buffer_count = count;
 }
 
@@ -71,6 +73,7 @@ static void make_sections(struct pack_state *state)
         starting[s + 1] += starting[s];
     state->first = sections->first;
     state->last = sections->end;
+    assert(state->section_count == 0 || starting[state->section_count] == count);
     state->first_starting = starting;
 }
 

@@ -104,6 +104,7 @@ static bool read_column(struct reader *reader, const struct cell *cell)
         snprintf(why, sizeof why, "a second column \"%s\"", COLUMN_NAMES[column]);
         return fail(reader, cell->text, why);
     }
+    assert(reader->column_count < COLUMN_COUNT);
     reader->columns[reader->column_count++] = (enum column)column;
     return true;
 }
@@ -325,6 +326,7 @@ char *packing_text(struct arena *arena, const struct packing_file *file, const i
             at += sprintf(at, "%s,%lld\n", line, offset);
         }
     }
+    assert((size_t)(at - text) <= most);
     return text;
 }
 
