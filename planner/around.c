@@ -63,6 +63,7 @@ static struct played play(struct arena *arena, const struct around_request *requ
 static void move_layers(struct arena *arena, const struct around_request *request,
                         struct parallel *parallel, struct played *best)
 {
+    assert(isfinite(best->step_s) && "a plan that was played says what layers its stages have");
     for (bool is_better = true; is_better;) {
         const struct played from = *best;
         is_better = false;
@@ -90,6 +91,7 @@ static void move_layers(struct arena *arena, const struct around_request *reques
 // `own` micro-batches for this replica, what is left of all as evenly as can be for the others.
 static const int *share(struct arena *arena, int64_t all, int replicas, int replica, int64_t own)
 {
+    assert(replicas > 1 && replica >= 0 && replica < replicas && own >= 1 && own < all);
     int *counts = ARENA_NEW(arena, int, replicas);
     int64_t left = all - own, others = replicas - 1;
     for (int r = 0, n = 0; r < replicas; r++) {
@@ -145,6 +147,7 @@ static void share_batches(struct arena *arena, const struct around_request *requ
 static void take(const struct parallel *parallel, double step_s, bool keeps,
                  struct around_answer *answer)
 {
+    assert(step_s > 0 && isfinite(step_s));
     answer->is_found = true;
     answer->keeps = keeps;
     answer->parallel = *parallel;
@@ -204,6 +207,8 @@ static bool leave_rank(struct arena *arena, const struct around_request *request
         if (!fewer_search(arena, &request->search, &request->was, count, &fewer, &none))
             return none.kind == ERR_USAGE || err_set(err, none.kind, "%s", none.text);
         const struct candidate *best = &fewer.result.best[0];
+        // Each turn asks about fewer ranks than the one before: the loop ends.
+        assert(fewer.request.cluster->rank_count <= count && fewer.result.best_count > 0);
         if (!answer->is_found || best->cost.step_s < answer->step_s) {
             take(&best->parallel, best->cost.step_s, false, answer);
             answer->request = fewer.request;

@@ -1,5 +1,6 @@
 #include "planner/balance.h"
 
+#include <assert.h>
 #include <string.h>
 
 static const int *intern(struct balances *balances, const int *layers, int stage_count)
@@ -29,6 +30,7 @@ const int *balance_find(struct balances *balances, struct arena *scratch,
         slowest_s < partition_slowest(request, even) * (1 - 1e-9)) {
         found = intern(balances, layers, request->stage_count);
     }
+    assert((!found || found[-1] == request->stage_count) && "the number of stages is in front");
     arena_reset(scratch, mark);
     return found;
 }

@@ -26,6 +26,7 @@ static const struct batch_limit LIMITS[OPTIMIZER_COUNT] = {
 
 int64_t batch_limit(enum optimizer optimizer)
 {
+    assert((unsigned)optimizer < OPTIMIZER_COUNT);
     return LIMITS[optimizer].samples;
 }
 

@@ -110,6 +110,7 @@ struct bound_facts bound_facts(const struct graph *graph, int64_t seq_len)
         memcpy(facts.probe_frozen_elements, frozen, sizeof frozen);
     }
     facts.rest_flop = flop_of(graph, facts.probe_kind, false, seq_len);
+    assert(facts.layer_flop >= 0 && facts.rest_flop >= 0);
     find_others(graph, seq_len, &facts);
     return facts;
 }
@@ -174,6 +175,7 @@ static struct bound_work fastest(const struct search_request *request,
 struct bound_work bound_rest(const struct search_request *request, const struct bound_facts *facts,
                              const struct space_mesh *mesh, int micro_batch, int others)
 {
+    assert(others >= 0 && others <= BOUND_OTHERS_MAX);
     double flop = facts->rest_flop;
     for (int i = 0; i < others; i++)
         flop -= facts->others[i].flop;
@@ -211,6 +213,7 @@ static bool keeps_gradients(const struct search_request *request)
 double bound_frozen_bytes(const struct search_request *request, const struct space_mesh *mesh,
                           const struct space_tails *tails, const double frozen[2])
 {
+    assert(frozen[0] >= 0 && frozen[1] >= 0);
     if (!keeps_parameters(request)) return 0;
     double tp = mesh->degree[AXIS_TP];
     double data = (double)mesh->degree[AXIS_DP] * mesh->degree[AXIS_CP];
@@ -241,6 +244,7 @@ static struct share share_of(const struct space_mesh *mesh, double dense, double
 double bound_kept_bytes(const struct search_request *request, const struct space_mesh *mesh,
                         const struct space_tails *tails, double dense, double experts)
 {
+    assert(dense >= 0 && experts >= 0);
     const struct stack *stack = request->stack;
     enum precision precision = request->workload.precision;
     struct share share = share_of(mesh, dense, experts);
@@ -312,6 +316,7 @@ double bound_bytes(const struct search_request *request, const struct bound_fact
 
 double bound_held(const struct space_tails *tails, int stages_left, int micro_batch_count)
 {
+    assert(stages_left >= 1 && micro_batch_count >= 1);
     if (tails->moves_activations) return 0;
     double held = tails->hold_ratio * fmin(stages_left, micro_batch_count);
     if (tails->in_flight_least > 0) held = fmin(held, tails->in_flight_least);

@@ -6,6 +6,8 @@
 #include "planner/scan.h"
 #include "planner/uneven_split.h"
 
+#include <assert.h>
+
 // Chains that are split by branches, and plans of these that are changed further.
 enum { SEEDS = 8, CLIMBERS = 6, KEPT = 24 };
 
@@ -71,6 +73,7 @@ static int layers_before(const struct graph *graph, int position)
 const int *branches_layers(struct arena *arena, const struct graph *graph, int stages, int in_front,
                            int between, const int *ranks)
 {
+    assert(in_front >= 1 && between >= 0 && in_front + between < stages);
     int *layers = ARENA_NEW(arena, int, stages), begin = 0;
     (void)branches_begin(graph, &begin, 1);
     int join = begin;
@@ -87,6 +90,7 @@ const int *branches_layers(struct arena *arena, const struct graph *graph, int s
         int all = sum_of(ranks, first, ends[part]), at = sum_of(ranks, first, s);
         layers[s] = own * (at + sum_of(ranks, s, s + 1)) / all - own * at / all;
     }
+    assert(sum_of(layers, 0, stages) == graph->layer_count && "each layer is on one stage");
     return layers;
 }
 
@@ -98,6 +102,7 @@ bool branches_put(const struct pins *pins, struct parallel *parallel)
         parallel->schedule = row->backward_fused ? SCHEDULE_1F1B : SCHEDULE_ZB_H1;
         parallel->in_flight = 0;
     }
+    assert(schedule_row(parallel->schedule)->runs_trees);
     parallel->vpp = 1;
     parallel->branches = true;
     if (pins->stage_layers_count == 0) parallel->stage_layers_count = 0;
@@ -206,6 +211,7 @@ static void climb(struct splitting *splitting, struct candidate *best)
 
 static void keep_other(struct branches_answer *answer, const struct candidate *plan)
 {
+    assert(plan->cost.step_s > 0);
     answer->has_other = true;
     answer->other_s = plan->cost.step_s;
     answer->other = plan->parallel;
@@ -233,6 +239,7 @@ static void take_best(struct splitting *splitting, const struct search_request *
         if (before && candidate_compare(all->objective, before, &all->items[i]) == 0) continue;
         result->best[result->best_count++] = candidate_copy(splitting->arena, &all->items[i]);
     }
+    assert(result->best_count >= 1 && "a better plan was there to be taken");
     result->considered_count += splitting->split.played_count;
     result->priced_count += splitting->split.played_count;
     result->cut_count = 0;

@@ -32,6 +32,7 @@ struct pins pins_none(void)
 
 struct int_range pins_get(const struct pins *pins, enum choice choice)
 {
+    assert((unsigned)choice < CHOICE_COUNT);
     const struct pin_place *place = &PLACES[choice];
     if (!place->is_word) return *(const struct int_range *)((const char *)pins + place->offset);
     int word = *(const int *)((const char *)pins + place->offset);
@@ -52,6 +53,7 @@ void pins_set(struct pins *pins, enum choice choice, int64_t low, int64_t high)
 
 void pins_clear(struct pins *pins, enum choice choice)
 {
+    assert((unsigned)choice < CHOICE_COUNT);
     const struct pin_place *place = &PLACES[choice];
     if (!place->is_word) {
         *(struct int_range *)((char *)pins + place->offset) = (struct int_range){0};

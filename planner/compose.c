@@ -33,6 +33,7 @@ void composer_group(struct composer *composer, const struct parallel *parallel)
         memo_graph(composer->memo, parallel->attention, parallel->degree[AXIS_TP]);
     if (composer->graph != graph) composer->tied = program_tied_position(graph);
     composer->graph = graph;
+    assert(graph->block_count <= DIVISION_KIND_MAX && "variants have a place for each kind");
     whole.zero = 0;
     if (sharded.zero == 0) sharded.zero = 1;
     composer->mesh[0] = memo_mesh(composer->graph, &whole);
@@ -87,6 +88,7 @@ static enum stays stays_there(const struct parallel *parallel, enum stays stays)
 static struct variant *variant_of(struct composer *composer, const struct parallel *parallel,
                                   int recompute_way, enum stays stays)
 {
+    assert(recompute_way < composer->recompute_count && (unsigned)stays < STAYS_COUNT);
     int hiding = hiding_of(composer, parallel), way = way_of(composer, parallel);
     struct variant *variant = &composer->variants[hiding][way][recompute_way][stays];
     if (variant->group == composer->group_number) return variant;
@@ -147,6 +149,7 @@ const struct memo_block *composing_block(struct composer *composer, const struct
 
 const struct division *composer_division(struct composer *composer, const struct parallel *parallel)
 {
+    assert(composer->graph && "the composer was told its group");
     int layers = parallel->recompute == RECOMPUTE_NONE ? 0 : parallel->recompute_layers;
     return division_get(&composer->divisions, composer->graph, parallel, layers);
 }
@@ -267,9 +270,13 @@ struct program composing_program(struct composer *composer, const struct paralle
                   (int)parallel_micro_batch_count(parallel, request->workload.global_batch),
                   parallel->in_flight, NULL},
     };
+    assert(division->stage_count == parallel->degree[AXIS_PP]);
+    assert(division->chunk_count == parallel->vpp && program.shape.micro_batch_count >= 1);
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
         program.storage[kind] = program_storage(&program.mesh, parallel, (enum parameter_kind)kind);
     }
+    assert(division->stage_count == parallel->degree[AXIS_PP]);
+    assert(division->chunk_count == parallel->vpp && program.shape.micro_batch_count >= 1);
     const struct schedule_row *row = schedule_row(parallel->schedule);
     int last = division->stage_count * division->chunk_count - 1;
     program.tied.first_stage = row->stage_of(&program.shape, 0);
@@ -401,6 +408,7 @@ struct cost composer_cost(struct composer *composer, const struct parallel *para
     struct parallel plain = *parallel;
     if (composer->guesses) plain.recompute = RECOMPUTE_NONE, plain.recompute_classes = 0;
     const struct step_price *once = composing_once(composer, &plain, division, &of);
+    assert(once->class_count == of->class_count && "what is read by class was priced by class");
     for (int i = 0; i < division->class_count; i++) {
         struct chunk_price *class = &composer->classes[i];
         int at = of == division ? i : division->base_class[i];
@@ -435,6 +443,7 @@ const int *composer_balance(struct composer *composer, const struct parallel *pa
         if (role == BLOCK_HEAD) request.last_s += s;
     }
     if (!hop->hop_overlapped) request.cut_s = 2 * hop->hop_s;
+    assert(request.layer_count == graph->layer_count);
     const int *found =
         balance_find(&composer->balances, composer->scratch, &request, even->stage_layers);
     arena_reset(composer->scratch, mark);

@@ -4,6 +4,7 @@
 #include "planner/composing.h"
 #include "planner/saturated.h"
 
+#include <assert.h>
 #include <math.h>
 
 // Lower bounds on plans by memoised blocks.
@@ -22,6 +23,7 @@ static double chunk_phase_s(const struct step_price *price, int stage, int chunk
 // which does not wait, sees the rest of them all the same.
 static double parted_s(const struct step_price *price)
 {
+    assert(price->runs->run_count >= 1 && price->shape.micro_batch_count >= 1);
     double before_s[PHASE_COUNT] = {0}, chain_s = 0, least_s = 0;
     int chunks = price->shape.chunk_count;
     double m = price->shape.micro_batch_count, hop_s = price->hop_s;
@@ -120,6 +122,7 @@ double composing_guessed_s(const struct parallel *parallel, const struct saturat
 double composer_guessed(struct composer *composer, const struct parallel *parallel,
                         const struct saturated *const *guesses)
 {
+    assert(!composer->guesses && "a guess asks for no other");
     bool is_fused = schedule_row(parallel->schedule)->backward_fused;
     bool has_update = is_fused && !composing_once_hangs(composer, parallel);
     composer->guesses = guesses;

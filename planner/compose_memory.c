@@ -3,6 +3,8 @@
 #include "cost_models/hosts.h"
 #include "planner/composing.h"
 
+#include <assert.h>
+
 static struct memory_parts stage_memory(struct composer *composer, struct program *program,
                                         int stage)
 {
@@ -39,6 +41,7 @@ static struct memory_parts find_worst(struct composer *composer, const struct pa
     composing_blocks(composer, parallel, blocks);
     struct program program = composing_program(composer, parallel, division, blocks);
     struct worst_memory worst = {composer, &program, {.reserved_bytes = -1}, 0, limit_bytes};
+    assert(division->head_count >= 1 && division->heads[0] == 0);
     const struct schedule_row *row = schedule_row(parallel->schedule);
     bool asks_all = !row->backward_fused && row->most_inside;
     for (int i = 0; i < division->head_count; i++)
@@ -117,6 +120,7 @@ int64_t composer_floor_bytes(struct composer *composer, const struct parallel *p
 static void fill_from_heads(struct composer *composer, struct program *program,
                             const struct division *division, struct memory_parts *stages)
 {
+    assert(division->heads[0] == 0 && "every stage has a head in front or is one");
     for (int i = 0; i < division->head_count; i++) {
         int head = division->heads[i];
         int end = i + 1 < division->head_count ? division->heads[i + 1] : division->stage_count;

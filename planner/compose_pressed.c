@@ -2,6 +2,7 @@
 #include "planner/composing.h"
 #include "planner/saturated.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -58,6 +59,7 @@ static double held_bytes(const struct pressed *pressed, const struct memo_block 
 // As blocks say that are lowered for it.
 static void find_hull(struct pressed *pressed, int of, struct spared_hull *hull)
 {
+    assert(2 * pressed->ways->count <= SPARED_MAX && "each way, and the same with all moved");
     const struct price_context *context = memo_context(pressed->composer->memo);
     const struct memo_block *plain = plain_block(pressed, of);
     struct offload all = {.activations = TIER_HOST};
@@ -178,6 +180,7 @@ static void find_stage(struct pressed *pressed, int stage)
     const struct stage_in_flight *in_flight =
         moments_get(&pressed->composer->moments, pressed->program, stage);
     const struct schedule_in_flight *moment = fullest(&in_flight[stage], v);
+    assert(moment && "every stage has a moment in which chunks are alive");
     pressed->stage_s = pressed->saved_bytes = 0;
     pressed->layers_count = pressed->step_count = 0;
     for (int chunk = 0; chunk < v; chunk++) {
@@ -191,6 +194,7 @@ static void find_stage(struct pressed *pressed, int stage)
     pressed->steps = ARENA_NEW(pressed->composer->scratch, struct spared, most);
     for (int i = 0; i < pressed->layers_count; i++)
         add_steps(pressed, &pressed->layers[i]);
+    assert(pressed->step_count <= most);
     qsort(pressed->steps, (size_t)pressed->step_count, sizeof *pressed->steps, compare_rates);
 }
 
@@ -280,6 +284,7 @@ double composer_pressed(struct composer *composer, const struct candidate *kept,
 struct composer_probe composer_probe(struct composer *composer, const struct parallel *parallel,
                                      int kind)
 {
+    assert(kind >= 0 && kind < composer->graph->block_count);
     struct parallel whole = *parallel;
     whole.zero = 0;
     whole.vpp = 2;  // what is hidden in any of its pipelines

@@ -223,6 +223,7 @@ int cuts_open(const struct space *space, const struct space_graphs *graphs,
     double least_s = best ? beside_s(space, scanned, &best->parallel) : INFINITY;
     for (int i = 0; i < asked; i++) {
         struct question *question = &questions[i];
+        assert(question->bound_s >= 0 && "seconds, or 0 where nobody asked");
         if (!question->left_out) continue;
         const struct offload *offload = best ? &best->parallel.offload : NULL;
         const struct pins *pins = &space->request->pins;

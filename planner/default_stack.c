@@ -4,6 +4,7 @@
 #include "planner/choice.h"
 #include "planner/meshes.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -124,6 +125,7 @@ static struct parallel pinned(const struct pins *pins)
 // pins leave, so that the refusal names one of them.
 static unsigned values_of(const struct pins *pins, enum choice choice, int count, unsigned known)
 {
+    assert(count > 0 && count <= 32 && "a mask has a bit for each value");
     unsigned allowed = 0;
     for (int value = 0; value < count; value++) {
         if (pins_allow(pins, choice, value)) allowed |= 1u << value;
@@ -264,6 +266,7 @@ static const struct stack *first_that_can(struct arena *arena,
 bool default_stack_find(struct arena *arena, const struct default_stack_question *question,
                         struct default_stack *found, struct err *err)
 {
+    assert(question->cluster_count >= 1);
     bool is_known = false;
     for (int i = 0; i < question->cluster_count; i++) {
         is_known = is_known || bands_cluster_runs(question->bands, question->clusters[i], "*") > 0;
@@ -287,6 +290,7 @@ bool default_stack_find(struct arena *arena, const struct default_stack_question
         taken++;
     }
     if (taken == count) taken = 0, passed = "";
+    assert(taken < count && "no stack at all is an error, which was set");
     const struct entry *entry = &entries[taken];
     *found = (struct default_stack){
         .stack = entry->stack,

@@ -64,6 +64,7 @@ static struct division_class class_from(struct division *division, const struct 
                                         const struct offload *offload, int layers, int *before,
                                         struct division_block *blocks)
 {
+    assert(span->count >= 0 && span->first + span->count <= graph->sequence_count);
     struct division_class class = {0};
     int fetching = stays_fetching(graph, offload, *span);
     for (int i = span->first; i < span->first + span->count; i++) {
@@ -212,6 +213,7 @@ static struct division *division_make(struct divisions *divisions, const struct 
                   layers);
     }
     find_heads(division);
+    assert(division->heads[0] == 0 && division->head_count <= stages);
     division->chunks = ARENA_NEW(arena, struct program_chunk, division->class_count);
     for (int i = 0; i < division->class_count; i++) {
         add_uses(divisions, division, i);
@@ -264,6 +266,7 @@ const struct division *division_get(struct divisions *divisions, const struct gr
     if (moved.parameter_layers > 0) plain.offload.parameters = moved.parameters;
     bool is_plain = layers == 0 && key.moved == offload_value(&plain.offload);
     division->base = is_plain ? division : division_get(divisions, graph, &plain, 0);
+    assert(division->base->base == division->base && "nothing is left to take off a base");
     for (int i = 0; i < division->stage_count * division->chunk_count; i++) {
         base_class[division->class_of[i]] = division->base->class_of[i];
     }

@@ -18,6 +18,7 @@ const struct cluster *idle_cluster(struct arena *arena, const struct cluster *cl
     assert(taken && "fewer GPUs than there are");
     (void)taken;
     copy->idle_gpus = cluster_rented_count(cluster) - gpus;
+    assert(copy->idle_gpus >= 0 && "more GPUs are rented than work");
     return copy;
 }
 
@@ -116,6 +117,7 @@ static void try_count(struct hunt *hunt, int gpus)
     struct search_result other = {0};
     const struct cluster *cluster = NULL;
     hunt->answer->searched_count++;
+    assert(gpus >= 1 && gpus <= hunt->request->cluster->rank_count);
     if (!search_count(hunt->arena, hunt->request, gpus, &cluster, &other)) return;
     bool has_best = isfinite(hunt->best_s);
     int best_gpus = hunt->answer->cluster->rank_count;

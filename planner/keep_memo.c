@@ -1,5 +1,6 @@
 #include "planner/keep_memo.h"
 
+#include <assert.h>
 #include <string.h>
 
 struct keep_memo_entry {
@@ -68,6 +69,7 @@ struct keep_result keep_memo_solve(struct keep_memo *memo, struct arena *scratch
                                    const struct keep_problem *problem,
                                    const struct milp_options *options)
 {
+    assert(problem->stage_count >= 1 && problem->recompute_count >= 1);
     struct words words = words_of(memo->arena, problem);
     size_t bytes = (size_t)words.count * sizeof *words.items;
     for (int i = 0; i < memo->count; i++) {

@@ -67,6 +67,7 @@ static bool may_run(const struct composer *composer, const struct parallel *para
 
 struct parallel keep_plan_recomputing(const struct keep_plan *plan, int value, int layers)
 {
+    assert(layers >= -1);
     struct parallel parallel = plan->base;
     parallel.recompute = recompute_of_value(value, &parallel.recompute_classes);
     parallel.recompute_layers = layers;
@@ -173,6 +174,7 @@ static void add_stages(struct arena *arena, struct composer *composer, struct ke
         struct memory_parts parts = composer_stage_memory(composer, &plan->base, s);
         struct memory_parts less = composer_stage_memory(composer, &moved, s);
         double away_bytes = (double)(less.host_bytes - parts.host_bytes);
+        assert(away_bytes >= 0 && "what leaves the device is on the host");
         *stage = (struct keep_stage){.layer_count = division->stage_layers[s],
                                      .forward_s = kept->window.forward_s,
                                      .backward_s = kept->window.backward_s};
@@ -283,6 +285,7 @@ static int16_t count_of(const struct keep_plan *plan, int layers)
 
 struct parallel keep_plan_chosen(const struct keep_plan *plan, const struct keep_result *result)
 {
+    assert(result->recompute >= 0 && result->recompute < plan->problem.recompute_count);
     struct parallel parallel = plan->base;
     enum tier tier = keep_tier(result);
     if (result->recompute_layers > 0) {
@@ -316,6 +319,7 @@ void keep_plan_round(const struct stack *stack, struct parallel *chosen)
 
 double keep_plan_bytes(const struct keep_plan *plan, const struct keep_result *result, int stage)
 {
+    assert(stage >= 0 && stage < plan->problem.stage_count);
     double less = (double)(plan->problem.device_bytes - plan->limit_bytes[stage]);
     return keep_device_bytes(&plan->problem, result, stage) - less;
 }

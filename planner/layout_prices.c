@@ -121,6 +121,7 @@ static void find_stages(struct layout_prices *prices)
     for (int i = 0; i < program->block_count; i++) {
         const struct block_origin *origin = &program->origins[i];
         int stage = stage_of(prices, origin);
+        assert(stage >= 0 && stage < prices->stage_count);
         prices->is_on[stage * prices->unit_count + prices->unit_of[origin->kind]] = true;
     }
 }
@@ -128,6 +129,7 @@ static void find_stages(struct layout_prices *prices)
 struct layout_prices *layout_prices_new(struct layout_memo *memo,
                                         const struct evaluation_request *request)
 {
+    assert(request->parallel.layout_count == 0 && "rules are said of it afterwards");
     struct layout_prices *prices = ARENA_NEW(memo->scratch, struct layout_prices, 1);
     struct parallel *parallel = &prices->parallel;
     *prices =
@@ -157,6 +159,7 @@ struct layout_prices *layout_prices_new(struct layout_memo *memo,
 
 bool layout_prices_is_on(const struct layout_prices *prices, int stage, int block)
 {
+    assert(stage >= 0 && stage < prices->stage_count);
     return prices->is_on[stage * prices->unit_count + prices->unit_of[block]];
 }
 
@@ -358,6 +361,7 @@ struct layout_value layout_prices_value(struct layout_prices *prices,
     if (has_rules) is_legal = is_legal && ties_hold(prices, laid);
     struct layout_value value = {0};
     if (is_legal) value = price(prices, laid, below_s);
+    assert(!value.is_legal || (value.step_s > 0 && value.reserved_bytes > 0));
     arena_reset(prices->memo->scratch, mark);
     return value;
 }

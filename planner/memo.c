@@ -193,6 +193,7 @@ static const struct graph_entry *graph_entry(struct memo *memo, enum attention a
 
 const struct graph *memo_graph(struct memo *memo, enum attention attention, int tp)
 {
+    assert(tp >= 1);
     return graph_entry(memo, attention, tp)->graph;
 }
 
@@ -399,6 +400,7 @@ static const struct sharded *sharded_of(struct memo *memo, struct lower_entry *e
 {
     struct sharded *sharded = &entry->sharded[memo_sharding(parallel)];
     if (sharded->light) return sharded;
+    assert(entry->sharded[SHARDING_STATES].light && "what ZeRO adds is added to that");
     struct arena_mark mark = arena_mark(memo->scratch);
     struct lower_request request = request_of(memo, &entry->key, mesh, parallel);
     const struct block_program *added = lower_sharding(memo->scratch, &request, &entry->parameters);
@@ -415,6 +417,7 @@ static struct lower_key lower_key(struct memo *memo, const struct graph *graph, 
                                   const struct mesh *mesh, const struct parallel *parallel,
                                   enum recompute recompute, enum stays stays)
 {
+    assert(kind >= 0 && kind < graph->block_count);
     struct lower_key key;
     memset(&key, 0, sizeof key);
     key.graph = graph;
@@ -449,6 +452,7 @@ static struct lower_key lower_key(struct memo *memo, const struct graph *graph, 
 static struct price_key price_key(const struct lower_entry *source, const struct sharded *sharded,
                                   const struct mesh *mesh, unsigned overlap)
 {
+    assert(sharded >= source->sharded && sharded < source->sharded + SHARDING_COUNT);
     struct price_key key;
     memset(&key, 0, sizeof key);
     key.source = source;

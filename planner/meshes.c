@@ -6,6 +6,8 @@
 #include "planner/meshes_giving.h"
 #include "planner/scan.h"
 
+#include <assert.h>
+
 // Plans of the search that are given other meshes, of these the ones that are changed further, and
 // those that are kept beside as many as are wanted.
 enum { SEEDS = 8, CLIMBERS = 3, KEPT = 24 };
@@ -20,6 +22,7 @@ bool meshes_are_asked(const struct pins *pins)
 // that many, and the fewest that it can.
 static void try_meshes(struct giving *giving, const struct parallel *seed, const int *tps)
 {
+    assert(seed->degree[AXIS_TP] % meshes_smallest(tps, seed->degree[AXIS_PP]) == 0);
     struct parallel parallel = *seed;
     int stages = seed->degree[AXIS_PP],
         parts = seed->degree[AXIS_TP] / meshes_smallest(tps, stages);
@@ -41,6 +44,7 @@ static void try_meshes(struct giving *giving, const struct parallel *seed, const
 static const int *meshes_of(struct arena *arena, int stages, int first, int end, int inside,
                             int outside)
 {
+    assert(first >= 0 && first < end && end <= stages);
     int *tps = ARENA_NEW(arena, int, stages);
     for (int s = 0; s < stages; s++)
         tps[s] = s >= first && s < end ? inside : outside;
@@ -137,6 +141,7 @@ static void take_best(struct giving *giving, const struct search_request *reques
             candidate_compare(ranking->objective, &result->best[result->best_count - 1], plan) != 0;
         if (is_new) result->best[result->best_count++] = candidate_copy(giving->arena, plan);
     }
+    assert(result->best_count >= 1 && "some plan was ranked");
     result->considered_count += giving->split.played_count;
     result->priced_count += giving->split.played_count;
     result->cut_count = 0;

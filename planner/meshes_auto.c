@@ -146,6 +146,7 @@ static void find_ways(struct dividing *dividing)
 static void keep(struct dividing *dividing, const struct rank_question *question, int64_t sequences,
                  const struct rank_split *split)
 {
+    assert(question->micro_batches >= 1 && split->sum_s >= split->worst_s * (1 - 1e-9));
     if (dividing->division_count == dividing->capacity) return;
     dividing->divisions[dividing->division_count++] = (struct ranked_split){
         *split, question->stages, sequences,
@@ -173,6 +174,7 @@ static void divide_tied(struct dividing *dividing, struct rank_question *questio
 
 static int stages_most(const struct dividing *dividing, int layers)
 {
+    assert(layers >= 2);
     const struct giving *giving = dividing->giving;
     const struct pins *asked = giving->asked;
     int pinned = asked->stage_ranks_count > 0 ? asked->stage_ranks_count : asked->stage_tp_count;
@@ -198,6 +200,7 @@ static bool is_count(const struct pins *asked, int stages)
 // So many sequences at a time, over any number of stages.
 static void divide(struct dividing *dividing, struct mesh_shapes *shapes, int64_t sequences)
 {
+    assert(dividing->giving->split.request->workload.global_batch % sequences == 0);
     struct giving *giving = dividing->giving;
     const struct pins *asked = giving->asked;
     struct arena work = {0};
@@ -282,6 +285,7 @@ static int sizes_of(const struct giving *giving, int64_t sizes[SIZES_MOST])
     int count = 0;
     for (int64_t size = 1; size <= batch && size <= most && count < SIZES_MOST; size++)
         if (batch % size == 0) sizes[count++] = size;
+    assert(count >= 1 && "1 divides every batch");
     return count;
 }
 

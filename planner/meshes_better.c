@@ -2,6 +2,7 @@
 #include "planner/meshes_check.h"
 #include "planner/meshes_giving.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Choices that meshes of their own make others good: where stages have dp that the seed had none
@@ -40,6 +41,7 @@ static bool recompute_less(struct giving *giving, struct candidate *best)
     if (parallel->stage_ranks_count == 0 || parallel->recompute == RECOMPUTE_NONE) return false;
     int most = parallel->recompute_layers;
     if (most < 0) most = layers_most(giving, parallel);
+    assert(most >= 0);
     for (int least = 0; least < most;) {
         int layers = (least + most) / 2;
         bool is_less = try_value(giving, best, CHOICE_RECOMPUTE_LAYERS, layers);
@@ -104,6 +106,7 @@ static bool try_numbers(struct giving *giving, struct candidate *best, const int
 static bool move_ranks(struct giving *giving, struct candidate *best, const int *tps, int from,
                        int to)
 {
+    assert(from >= 0 && from < best->parallel.stage_ranks_count);
     const struct parallel start = best->parallel;
     int count = start.stage_ranks_count;
     bool is_better = false;
@@ -157,6 +160,7 @@ static bool better_once(struct giving *giving, struct candidate *best)
     const struct parallel *parallel = &best->parallel;
     int64_t each = giving->split.request->workload.global_batch / parallel->degree[AXIS_DP];
     int size = parallel->micro_batch;
+    assert(size >= 1 && each % size == 0 && "the plan that was played is legal");
     bool is_better = size * 2 <= each && each % (size * 2) == 0 &&
                      try_value(giving, best, CHOICE_MICRO_BATCH, size * 2);
     if (size % 2 == 0) is_better |= try_value(giving, best, CHOICE_MICRO_BATCH, size / 2);

@@ -3,8 +3,11 @@
 #include "planner/branches.h"
 #include "planner/choice.h"
 
+#include <assert.h>
+
 int meshes_smallest(const int *numbers, int count)
 {
+    assert(count >= 1);
     int least = numbers[0];
     for (int s = 1; s < count; s++)
         if (numbers[s] < least) least = numbers[s];
@@ -13,6 +16,7 @@ int meshes_smallest(const int *numbers, int count)
 
 int meshes_largest(const int *numbers, int count)
 {
+    assert(count >= 1);
     int most = numbers[0];
     for (int s = 1; s < count; s++)
         if (numbers[s] > most) most = numbers[s];
@@ -31,6 +35,7 @@ bool meshes_search_numbers(const struct pins *pins)
 
 bool meshes_put_degrees(struct parallel *parallel, int64_t sequences)
 {
+    assert(parallel->stage_ranks_count >= 1 && sequences >= 1);
     int cp = parallel->degree[AXIS_CP], widest = 0;
     for (int s = 0; s < parallel->stage_ranks_count; s++) {
         int each = parallel->stage_tp[s] * cp;
@@ -41,6 +46,7 @@ bool meshes_put_degrees(struct parallel *parallel, int64_t sequences)
     parallel->degree[AXIS_TP] = parallel->stage_tp[widest];
     parallel->degree[AXIS_DP] = parallel->stage_ranks[widest] / (parallel->stage_tp[widest] * cp);
     parallel->micro_batch = (int)(sequences / parallel->degree[AXIS_DP]);
+    assert((int64_t)parallel->micro_batch * parallel->degree[AXIS_DP] == sequences);
     return true;
 }
 

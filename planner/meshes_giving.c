@@ -7,12 +7,15 @@
 #include "planner/meshes_check.h"
 #include "planner/uneven.h"
 
+#include <assert.h>
+
 // Plans with one mesh for all stages, as many however few are wanted: which others are changed
 // further hangs on them.
 enum { ALIKE = 8 };
 
 static void keep_alike(struct giving *giving, const struct candidate *played)
 {
+    assert(played->cost.step_s > 0);
     struct meshes_answer *answer = giving->answer;
     if (parallel_has_meshes(&played->parallel)) return;
     if (answer->has_alike && answer->alike_s <= played->cost.step_s) return;
@@ -75,6 +78,7 @@ void giving_find_reason(struct giving *giving, const struct parallel *parallel)
 
 static void try_fronts(struct giving *giving, const struct parallel *branched)
 {
+    assert(branched->branches && branched->degree[AXIS_PP] >= 2);
     const struct search_request *request = giving->split.request;
     struct arena work = {0};
     struct parallel parallel = *branched;

@@ -68,6 +68,7 @@ static struct cluster cluster_of(const struct search_request *request,
     nodes->gpus = meshes_have_network(request) ? shape->node_gpus : PROBES * shape->ranks;
     if (nodes->gpus_per_host > nodes->gpus) nodes->gpus_per_host = nodes->gpus;
     nodes->count = PROBES * shape->ranks / nodes->gpus;
+    assert(nodes->count * nodes->gpus == PROBES * shape->ranks && "nodes are filled evenly");
     own.nodes = nodes;
     own.node_group_count = 1;
     own.node_count = nodes->count;
@@ -120,6 +121,7 @@ static void weigh(const struct program *program, const struct stack *stack, int 
                   struct rank_option *option)
 {
     int ends = layers_of_ends(layers), most = layers - 1 - 2 * ends;
+    assert(most >= 1 && "a pipeline has two layers at least");
     double one_bytes = stage_bytes(program, stack, 1, 1);
     double all_bytes = stage_bytes(program, stack, 2, 1);
     option->flight_bytes = (stage_bytes(program, stack, 2, 2) - all_bytes) / most;
@@ -143,6 +145,7 @@ static void price_shape(const struct mesh_shapes *shapes, struct mesh_shape *sha
     struct search_request own = *request;
     struct err refused = {.kind = ERR_USAGE};
     dp /= parallel.degree[AXIS_CP];
+    assert(dp >= 1 && shape->sequences % dp == 0);
     parallel.degree[AXIS_PP] = PROBES;
     parallel.degree[AXIS_TP] = shape->tp;
     parallel.degree[AXIS_DP] = dp;
@@ -247,6 +250,7 @@ static int even_gpus(const struct node_span *span, int at, int ranks)
     if (inside > 0) divisor = common_divisor(divisor, gpus - inside);
     int over = (inside + ranks) % gpus;
     if (over > 0) divisor = common_divisor(divisor, over);
+    assert(divisor >= 1 && ranks % divisor == 0);
     return (int)divisor;
 }
 

@@ -3,6 +3,8 @@
 #include "planner/meshes_check.h"
 #include "planner/meshes_giving.h"
 
+#include <assert.h>
+
 // Plans of like stages that are given the numbers of ranks.
 enum { RANKS_SEEDS = 4 };
 
@@ -43,6 +45,7 @@ static struct parallel with_ranks(const struct giving *giving, const struct para
 
 static bool try_round(struct giving *giving, const struct parallel *seed, int64_t round)
 {
+    assert(round >= 1 && round % seed->degree[AXIS_DP] == 0);
     struct parallel parallel = *seed;
     int64_t size = round / seed->degree[AXIS_DP];
     bool is_legal = giving->split.request->workload.global_batch % round == 0 &&
@@ -153,6 +156,7 @@ static void try_ways(struct giving *giving, const struct parallel *seed)
 static const struct cluster *cluster_of_ranks(struct arena *arena,
                                               const struct search_request *request, int ranks)
 {
+    assert(ranks >= 1);
     const struct cluster *cluster = request->cluster;
     struct cluster *own = ARENA_NEW(arena, struct cluster, 1);
     *own = *cluster;
@@ -213,8 +217,10 @@ static bool seek_alike(struct giving *giving, int ranks, struct err *err)
 // for all.
 bool giving_seek_ranks(struct giving *giving, struct search_result *result, struct err *err)
 {
+    assert(giving->asked->stage_ranks_count >= 1);
     const int *ranks = giving->asked->stage_ranks;
     int count = giving->asked->stage_ranks_count;
+    assert(count >= 1 && "numbers of ranks were asked for");
     int sizes[] = {meshes_largest(ranks, count), meshes_smallest(ranks, count),
                    giving->split.request->cluster->rank_count / count};
     bool has_seeds = false;

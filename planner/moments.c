@@ -2,6 +2,7 @@
 
 #include "cost_models/memory.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Compared byte by byte.
@@ -61,6 +62,7 @@ static int drop_lighter(struct schedule_in_flight *moments, int count, int chunk
 const struct stage_in_flight *moments_get(struct moments *moments, const struct program *program,
                                           int stage)
 {
+    assert(stage >= 0 && stage < program->shape.stage_count);
     struct stage_in_flight *stages = stages_of(moments, program);
     if (stages[stage].moments) return stages;
     struct arena spare = {0};
@@ -68,6 +70,7 @@ const struct stage_in_flight *moments_get(struct moments *moments, const struct 
     struct schedule_in_flight *found =
         ARENA_NEW(&spare, struct schedule_in_flight, SCHEDULE_IN_FLIGHT_MAX * chunks);
     int count = drop_lighter(found, memory_moments(program, stage, found), chunks);
+    assert(count >= 1 && count <= SCHEDULE_IN_FLIGHT_MAX);
     struct schedule_in_flight *kept =
         ARENA_NEW(moments->arena, struct schedule_in_flight, count * chunks);
     memcpy(kept, found, (size_t)(count * chunks) * sizeof *kept);

@@ -4,6 +4,8 @@
 #include "planner/choice.h"
 #include "planner/ranking.h"
 
+#include <assert.h>
+
 enum { RUNG_MAX = 6 };
 static const int64_t SMALL_BUCKET_BYTES = (int64_t)4 << 20;
 
@@ -19,6 +21,7 @@ struct rungs {
 
 static struct pins *add(struct rungs *rungs, const char *said)
 {
+    assert(rungs->count >= 1 && rungs->count < RUNG_MAX);
     struct rung *rung = &rungs->items[rungs->count];
     *rung = rungs->items[rungs->count - 1];
     rung->said = said;
@@ -174,6 +177,7 @@ bool outgrown_search(struct arena *arena, struct search_request *request, bool s
     bool lacks_remedies = result->status == SEARCH_NOTHING_FITS && !is_whole;
     if (lacks_remedies && !try_rung(arena, request, rung, true, result, answer, err)) return false;
     request->pins = rung->pins;
+    assert((answered == 0 || rung->said) && "every rung but the first has words");
     if (answered > 0)
         outgrown->said = arena_print(
             arena, "nothing fits %s with all of it on the device; searched with %s",

@@ -99,6 +99,7 @@ static int say(const struct operator_finding *finding, int stage, const int *cho
 struct layout_value finding_value(struct operator_finding *finding, const int *choice,
                                   double below_s)
 {
+    assert(finding->stage < 0 || finding->stage < finding->request->parallel.stage_ranks_count);
     struct arena_mark mark = arena_mark(finding->scratch);
     int nodes = finding->node_count, count = 0;
     int stages = finding->stage < 0 ? 1 : finding->request->parallel.stage_ranks_count;
@@ -272,6 +273,7 @@ struct per_operator per_operator_find(struct arena *arena, struct arena *scratch
         list_changes(finding, choice, &best, is_staged, &found);
     }
     found.found_s = best.step_s;
+    assert(step_ns(best.step_s) <= step_ns(table.step_s) && "only what is faster is kept");
     if (found.change_count > 0) {
         found.before = collectives_text(finding, &request->parallel);
         found.parallel =

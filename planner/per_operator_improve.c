@@ -4,6 +4,7 @@
 #include "planner/ranking.h"
 #include "simulator/unlike.h"
 
+#include <assert.h>
 #include <string.h>
 
 // The plan as the events play it. Layouts are priced on the slowest device: where ranks are unlike
@@ -49,6 +50,7 @@ bool per_operator_improve(struct arena *arena, const struct search_request *requ
                           struct search_result *result, int wanted,
                           struct per_operator_found *found, struct err *err)
 {
+    assert(result->best_count >= 1);
     struct arena known = {0}, scratch = {0};
     struct candidate best = result->best[0];
     bool ok = true;

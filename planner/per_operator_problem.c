@@ -19,6 +19,7 @@ struct operator_problem {
 
 static struct layout_value *single_of(struct operator_problem *problem, int node, int choice)
 {
+    assert(node < problem->count && choice < OPERATOR_CHOICES);
     return &problem->singles[problem->nodes[node] * OPERATOR_CHOICES + choice];
 }
 
@@ -44,6 +45,7 @@ static const char *numbers(const struct operator_problem *problem, const double 
     for (int i = 0; i < count; i++)
         least = fmin(least, values[i]);
     for (int i = 0; i < count; i++) {
+        assert(isfinite(least) && "the table's own choice is allowed");
         double units = (values[i] - least) / unit;
         long long number = units < MOST ? llround(units) : STRATEGY_FORBIDDEN;
         text = arena_print(arena, "%s%s%lld", text, i ? "," : "", number);

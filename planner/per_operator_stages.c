@@ -3,6 +3,7 @@
 #include "plan/layout/annotations.h"
 #include "planner/ranking.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum { ROUNDS_MOST = 3 };
@@ -89,6 +90,7 @@ static int add_rules(const struct operator_finding *finding, int stage, struct l
 
 struct parallel finding_staged_plan(const struct operator_finding *finding)
 {
+    assert(finding->staged && finding->request->parallel.stage_ranks_count >= 2);
     struct parallel parallel = finding->request->parallel;
     int stages = parallel.stage_ranks_count, ops = 0, count = 0;
     for (int b = 0; b < finding->graph->block_count; b++)

@@ -5,6 +5,7 @@
 #include "planner/space.h"
 #include "simulator/unlike.h"
 
+#include <assert.h>
 #include <string.h>
 
 struct keeping {
@@ -91,6 +92,7 @@ static bool evaluate_plan(struct keeping *keeping, const struct parallel *parall
 // What each stage lacks of its limit, with the arena it was given.
 static void judge(struct keeping *keeping, struct plan_kept *kept)
 {
+    assert(kept->evaluation->program->shape.stage_count == keeping->plan->problem.stage_count);
     const struct evaluation *evaluation = kept->evaluation;
     int64_t capacity = keeping->request->options->capacity;
     kept->lack_bytes = hosts_shortfall(&evaluation->hosts);
@@ -188,6 +190,7 @@ bool plan_keep(struct arena *arena, struct arena *scratch, const struct plan_kee
     if (!evaluate_plan(&keeping, &keeping.plan->base, &all, err) ||
         !run_rounds(&keeping, kept, err))
         return false;
+    assert(kept->fits == (kept->lack_bytes <= 0));
     kept->kept_s = all.evaluation->prediction.step_s;
     kept->reserved_bytes = all.evaluation->prediction.reserved_bytes;
     return true;

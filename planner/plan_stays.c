@@ -88,6 +88,7 @@ static int64_t device_lack(const struct staying *staying, const struct plan_kept
 // Prices a plan whose order is known, with so many gradients that stay, and says what it lacks.
 static bool weigh(struct staying *staying, struct plan_kept *made, int rung, struct err *err)
 {
+    assert(rung >= 0 && rung < (staying->rungs ? staying->rung_count : 1));
     struct offload *offload = &made->request.parallel.offload;
     if (staying->rungs) {
         offload->gradients = staying->rungs[rung] != NO_GRADIENTS;
@@ -183,6 +184,7 @@ static void list_rungs(struct staying *staying, const struct step_end *end)
     for (int i = layers; i >= OFFLOAD_GRADIENTS_LEAST; i--)
         staying->rungs[staying->rung_count++] = (int16_t)i;
     staying->rungs[staying->rung_count++] = NO_GRADIENTS;
+    assert(staying->rung_count <= layers + 2);
     for (int g = 0; g < end->group_count; g++) {
         const struct step_group *group = &end->groups[g];
         double elements = group->is_away ? group->room_elements : 0;
@@ -211,6 +213,7 @@ static void list_blocks(struct staying *staying)
             made->may_stay = made->bytes > 0 && fetches_again;
         }
     }
+    assert(staying->stage.block_count == program->spans[0].count);
     list_rungs(staying, &end);
 }
 
@@ -236,6 +239,7 @@ static bool try(struct staying *staying, struct stay_counts counts, struct plan_
     struct laid made;
     if (!lay_out(staying, counts, true, &made, err)) return false;
     stays->kept.round_count++;
+    assert(stays->kept.fits && "rounds start from a plan that fits");
     const struct tried before = {true, step_s(&stays->kept), stays->moved_bytes};
     *tried = (struct tried){made.kept.fits, step_s(&made.kept),
                             moved(staying, made.kept.evaluation->program)};

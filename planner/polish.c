@@ -4,6 +4,7 @@
 #include "plan/program.h"
 #include "plan/stages.h"
 
+#include <assert.h>
 #include <string.h>
 
 struct polish {
@@ -164,6 +165,7 @@ static bool recap(struct polish *polish)
 static bool fewest_away(struct polish *polish, struct parallel *parallel, int16_t *layers,
                         int least, int most)
 {
+    assert(least >= 1 && least <= most && most <= OFFLOAD_LAYERS_MAX);
     int64_t limit_bytes = cluster_device_bytes(polish->request->search->cluster);
     int low = least, high = most, stage;
     composer_group(polish->composer, parallel);
@@ -440,6 +442,7 @@ static void name_even(struct polish *polish)
 // The best that so many tries make of a plan.
 static struct candidate improve(struct polish *polish, const struct candidate *plan, int most)
 {
+    assert(most >= 1 && plan->cost.step_s > 0);
     // What changes least stands first, and is tried again after each gain; what has most tries
     // last.
     static bool (*const MOVES[])(struct polish *) = {
@@ -454,6 +457,7 @@ static struct candidate improve(struct polish *polish, const struct candidate *p
     for (size_t move = 0; move < sizeof MOVES / sizeof *MOVES;)
         move = MOVES[move](polish) ? 0 : move + 1;
     name_even(polish);
+    assert(candidate_compare(polish->request->search->objective, &polish->best, plan) <= 0);
     return polish->best;
 }
 
@@ -476,5 +480,6 @@ void polish(struct arena *arena, struct arena *scratch, const struct scan_reques
         struct candidate plan = improve(&polish, &better.items[0], POLISH_MOST);
         if (!holds(&better, &plan)) ranking_offer(&better, &plan);
     }
+    assert((better.count > 0) == (ranking->count > 0) && better.count <= ranking->capacity);
     *ranking = better;
 }

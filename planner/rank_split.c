@@ -129,6 +129,7 @@ static void add_up(const struct rank_question *question, const struct rank_optio
 bool rank_split_within(struct arena *arena, const struct rank_question *question, double limit_s,
                        struct rank_split *split)
 {
+    assert(question->stages >= 1 && question->layers >= 0 && question->micro_batches >= 1);
     struct arena work = {0};
     const struct reach *table = reach_all(&work, question, limit_s);
     int width = question->places->rank_count + 1, stages = question->stages;
@@ -146,6 +147,8 @@ bool rank_split_within(struct arena *arena, const struct rank_question *question
         is_found = share_layers(question, of, limit_s, split);
         if (is_found) add_up(question, of, split);
     }
+    // A layer's seconds are added up in another order than they were divided in.
+    assert(!is_found || split->worst_s <= limit_s * (1 + 1e-9));
     arena_free(&work);
     return is_found;
 }

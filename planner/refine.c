@@ -3,6 +3,7 @@
 #include "planner/keep_plan.h"
 #include "planner/scan_tail.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,7 @@ static bool makes_room(struct scan *scan, const struct parallel *kept,
 
 static void bases_add(struct refine_bases *bases, const struct refine_base *base)
 {
+    assert(base->kept.closed_form_s > 0);
     ARENA_GROW(bases->arena, bases->items, bases->count, bases->capacity);
     bases->items[bases->count++] = *base;
 }
@@ -184,6 +186,7 @@ struct refine_result refine(struct arena *arena, struct arena *scratch,
     struct refine_result result = {.bound_s = INFINITY};
     if (ranking->count == 0) return result;
     result.layers_s = ranking->items[0].closed_form_s;
+    assert(request->bases && "tails were noted");
     struct composer *composer = composer_new(arena, scratch, request->memo);
     if (bases->count > 0)
         qsort(bases->items, (size_t)bases->count, sizeof *bases->items, compare_bases);

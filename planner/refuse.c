@@ -5,6 +5,7 @@
 #include "planner/memo.h"
 #include "simulator/evaluate.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <string.h>
 
@@ -81,6 +82,7 @@ static struct values legal_values(const struct search_request *request, enum cho
 // What is forbidden is no way out, unless nothing else is left: then lifting that is.
 static void drop_forbidden(const struct pins *pins, enum choice choice, struct values *values)
 {
+    assert(values->count > 0 && values->count <= VALUE_MAX);
     struct pins open = *pins;
     pins_clear(&open, choice);
     memcpy(open.forbidden, pins->forbidden, sizeof open.forbidden);
@@ -97,6 +99,7 @@ static void drop_forbidden(const struct pins *pins, enum choice choice, struct v
 static const char *values_text(struct arena *arena, enum choice choice, const struct values *values,
                                int64_t wanted)
 {
+    assert(values->count > 0);
     int first = 0;
     while (first + SHOWN_MAX < values->count && values->items[first + SHOWN_MAX / 2] < wanted) {
         first++;

@@ -3,6 +3,8 @@
 #include "core/units.h"
 #include "planner/scan.h"
 
+#include <assert.h>
+
 struct remedy {
     const char *text;
     double step_s;
@@ -36,6 +38,7 @@ static const char *options_text(struct arena *arena, const struct pins *pins,
 
 static void insert(struct remedy *remedies, int *count, int most, const struct remedy *remedy)
 {
+    assert(*count >= 0 && *count <= most);
     int at = *count;
     while (at > 0 && remedies[at - 1].step_s > remedy->step_s) {
         at--;
@@ -172,6 +175,7 @@ static bool try_nodes(struct arena *arena, const struct search_request *request,
 void remedies_find(struct arena *arena, const struct search_request *request,
                    struct search_result *result)
 {
+    assert(result->best_count == 0 && "where a plan fits nothing has to be given up");
     struct remedy remedies[REMEDY_MAX];
     // They stand in the order of their steps, whatever else was wanted of a plan that fits.
     struct search_request timed = *request;

@@ -1,6 +1,7 @@
 #include "planner/rivals.h"
 #include "planner/question.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 static int compare(const void *a, const void *b)
@@ -60,6 +61,7 @@ bool rivals_find(struct arena *arena, struct arena *scratch, const struct search
         try_constant(scratch, plans, i, 1.1, rivals);
         try_constant(scratch, plans, i, 0.9, rivals);
     }
+    assert(rivals->count <= 2 * bench->constants.count);
     qsort(rivals->rows, (size_t)rivals->count, sizeof *rivals->rows, compare);
     return true;
 }

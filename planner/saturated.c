@@ -3,6 +3,7 @@
 #include "cost_models/memory.h"
 #include "planner/choice.h"
 
+#include <assert.h>
 #include <math.h>
 
 // Tokens of a micro-batch that no kernel gains by exceeding.
@@ -80,6 +81,7 @@ static int ways_of(const struct space *space, int values[SPACE_VALUE_MAX + 1])
         values[i] = space->recomputes.values[i];
         partial = partial && values[i] != none;
     }
+    assert(count <= SPACE_VALUE_MAX);
     if (partial && count > 0) values[count++] = none;
     return count;
 }
@@ -126,6 +128,7 @@ struct saturated saturated_of_kind(struct memo *memo, const struct space *space,
     const struct device *device =
         cluster_slowest_device(request->cluster, request->workload.precision);
     if (device->kernels) forget_seconds(&found);
+    assert(found.sequence.all_s >= 0 && found.s_per_byte >= 0);
     return found;
 }
 
@@ -144,6 +147,7 @@ struct saturated saturated_make(struct memo *memo, const struct space *space,
 struct bound_work saturated_work(const struct bound_facts *facts, const struct saturated *saturated,
                                  const struct space_mesh *mesh, int micro_batch)
 {
+    assert(micro_batch >= 1);
     double ranks = space_sample_ranks(mesh);
     double count = facts->probe_count * micro_batch / ranks;
     return (struct bound_work){count * saturated->sequence.all_s,

@@ -4,6 +4,7 @@
 #include "cost_models/offload.h"
 #include "planner/choice.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -88,6 +89,7 @@ double saturated_more_s(const struct saturated_layer *layer, int value)
 
 void saturated_spared(const struct saturated_layer *layer, struct spared_hull *hull)
 {
+    assert(layer->share > 0 && layer->saturated->way_count <= SPACE_VALUE_MAX + 1);
     const struct saturated *saturated = layer->saturated;
     const struct saturated_copies *copies = layer->copies;
     struct spared points[2 * (SPACE_VALUE_MAX + 1)];
@@ -170,6 +172,7 @@ static double held_of(const struct saturated_question *question, int stages_left
 static struct room_step make_step(const struct stage_room *room, const struct spared_hull *all,
                                   int step)
 {
+    assert(step >= 0 && step + 1 < all->count);
     const struct spared *from = &all->points[step], *to = &all->points[step + 1];
     double from_bytes = each_bytes(room, from), to_bytes = each_bytes(room, to);
     double end = step + 2 == all->count ? room->most : layers_held(room, to);
@@ -282,6 +285,7 @@ static double slowest_s(const struct stage_room *rooms, int stages, const struct
 {
     enum { HALVINGS = 12 };
     double low_s = layers / stages * layer_s, high_s = layers * layer_s;
+    assert(layers > 0 && layer_s > 0 && "0 has no halves of its logarithm");
     for (int stage = 0; stage < stages; stage++)
         high_s += most_more_s(&rooms[stage], all) * layers;
     if (layers_within(rooms, stages, all, layer_s, low_s) >= layers) return low_s;
@@ -306,6 +310,7 @@ struct saturated_room saturated_room(const struct saturated_question *question, 
                                           .hideable_s =
                                               question->copies ? question->copies->hideable_s : 0,
                                           .copies = question->copies};
+    assert(stages >= 1 && stages <= STAGE_MAX);
     struct spared_hull all;
     if (question->copies) {
         saturated_spared(&layer, &all);

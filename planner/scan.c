@@ -91,6 +91,7 @@ static void push(struct scan_walk *walk, int index, enum scan_level level)
     const struct scan_group *group = &walk->groups[index];
     double bound_s = group->bound_s;
     if (walk->order == ORDER_WHOLE) bound_s = fmax(bound_s, group->whole_s);
+    assert(group->tails->count > 0 && bound_s >= 0);
     scan_queue_push(&walk->queue, (struct scan_entry){bound_s, index, level});
 }
 
@@ -463,6 +464,7 @@ static const struct space_tails *tails_of(struct scan_walk *walk, const struct s
 struct scan_result scan_space(struct arena *arena, struct arena *scratch,
                               const struct scan_request *request)
 {
+    assert(request->keep >= 1 && request->looks_most >= 0);
     struct scan_walk walk = {
         .scan = {.arena = arena, .scratch = scratch, .request = request, .space = request->space}};
     struct scan *scan = &walk.scan;

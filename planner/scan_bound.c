@@ -78,6 +78,7 @@ static struct composer_probe add_layers(const struct scan_walk *walk,
 struct probe scan_probe(struct scan_walk *walk, const struct scan_group *group, int micro_batch,
                         int others, double ratio)
 {
+    assert(micro_batch >= 1 && ratio > 0 && ratio <= 1);
     const struct space *space = walk->scan.space;
     const struct bound_facts *facts = scan_facts(walk, group->group);
     const struct space_mesh *mesh = &space->meshes[group->group->mesh];
@@ -119,6 +120,7 @@ double scan_work_bound(struct scan_walk *walk, struct scan_group *group, struct 
     const struct known *known = known_of(walk, group->group);
     int64_t batch = space->request->workload.global_batch;
     int64_t micro_batches = batch / mesh->degree[AXIS_DP] / group->group->micro_batch;
+    assert(micro_batches >= 1 && work.all_s >= 0 && layer_s >= 0);
     const struct saturated_question question = {
         space->request, &known->facts, &known->saturated,      mesh,
         group->group,   group->tails,  walk->scan.limit_bytes, NULL};

@@ -2,6 +2,7 @@
 
 #include "planner/scan_tail.h"
 
+#include <assert.h>
 #include <math.h>
 
 bool scan_may_take(const struct scan *scan, double step_s, int64_t reserved_bytes)
@@ -21,6 +22,7 @@ bool scan_meets(struct scan *scan, const struct parallel *parallel, int64_t limi
 void scan_set_recompute(struct parallel *parallel, const struct space_recompute *recompute,
                         int layers)
 {
+    assert(layers >= -1);
     parallel->recompute = recompute->recompute;
     parallel->recompute_classes = recompute->classes;
     parallel->recompute_layers = layers;
@@ -50,6 +52,7 @@ static void scan_tail(struct scan *scan, const struct scan_group *group,
 static struct parallel lightest_of(const struct scan *scan, const struct scan_group *group,
                                    const struct space_tail *tail)
 {
+    assert(tail->recompute_count > 0);
     static const struct space_recompute NONE = {RECOMPUTE_NONE, 0, -1, -1, 0};
     const struct space_recompute *recompute = &tail->recomputes[0];
     bool forced = group->tails->recomputes && scan->space->recomputes.count == 1;
@@ -109,6 +112,7 @@ bool group_has_room(struct scan *scan, const struct scan_group *group)
 // Balanced stages are searched where nobody pinned them, and nobody describes a pipeline that runs.
 void group_enter(struct scan *scan, struct scan_group *group)
 {
+    assert(group->tails->count > 0 && "a group without plans is passed over");
     struct parallel parallel = lightest(scan, group, &group->tails->tails[0]);
     composer_group(scan->composer, &parallel);
     bool may_balance = parallel.degree[AXIS_PP] > 1 && !search_fixes_stages(scan->request->search);

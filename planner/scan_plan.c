@@ -1,5 +1,6 @@
 #include "planner/scan_plan.h"
 
+#include <assert.h>
 #include <math.h>
 
 // Of plans of one tail; of none yet the degrees are 0.
@@ -19,6 +20,7 @@ void tail_price(struct scan_tail *tail, struct candidate *plan)
     }
     tail->scan->result.priced_count++;
     plan->cost = tail->priced.cost;
+    assert(plan->cost.step_s > 0);
     plan->closed_form_s = plan->cost.step_s;
 }
 
@@ -42,6 +44,7 @@ bool tail_fits(struct scan *scan, struct candidate *plan)
 
 void tail_take(struct scan_tail *tail, const struct candidate *plan)
 {
+    assert(plan->closed_form_s > 0 && plan->memory.reserved_bytes > 0);
     struct scan *scan = tail->scan;
     scan->result.bound_s = fmin(scan->result.bound_s, plan->closed_form_s);
     pick_better(scan->request->objective, &tail->pick, plan);

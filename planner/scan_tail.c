@@ -2,6 +2,7 @@
 
 #include "planner/scan_plan.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -16,6 +17,7 @@ static const double FASTER_RATIO = 0.02;
 // class of operators; `low` where none is moved.
 static int recomputed_and_moved(const struct parallel *parallel, int class, int low, int high)
 {
+    assert(low <= high);
     int moved = parallel->offload.layers[class];
     if (moved < 0 || moved > high) return high;
     return moved > low ? moved : low;
@@ -355,6 +357,8 @@ static bool is_update_too_long(struct scan_tail *tail, const struct offload *off
 
 static void consider_moves(struct scan_tail *tail, const struct parallel *first)
 {
+    assert(tail->ways->move_count <= SPACE_MOVE_MAX);
+    assert(tail->ways->recompute_count <= 2 * SPACE_VALUE_MAX);
     struct scan *scan = tail->scan;
     struct parallel parallel = *first;
     double sum = 0;
@@ -388,6 +392,7 @@ static void consider_moves(struct scan_tail *tail, const struct parallel *first)
 void tail_scan(struct scan *scan, const struct space_tail *ways, const struct parallel *even,
                const struct parallel *balanced, double work_s)
 {
+    assert(ways->recompute_count > 0 && ways->move_count > 0 && work_s >= 0);
     bool is_bounded = ways->move_count > 1 && scan_time_decides(scan) && !scan_is_exhaustive(scan);
     struct scan_tail tail = {
         .scan = scan, .ways = ways, .work_s = work_s, .is_bounded = is_bounded};

@@ -1,8 +1,11 @@
 #include "planner/scan_tail.h"
 
+#include <assert.h>
+
 int tail_twin(const struct scan *scan, const struct space_tail *ways, int move,
               enum tier activations, enum tier optimizer)
 {
+    assert(move >= 0 && move < ways->move_count);
     if (scan->request->search->pins.forbidden_count > 0) return -1;
     for (int m = 0; m < move; m++) {
         const struct offload *offload = &ways->moves[m].offload;
@@ -60,6 +63,7 @@ int tail_past_host(struct scan *scan, const struct parallel *parallel,
 double tail_pressed_s(struct scan *scan, const struct space_tail *tail,
                       const struct candidate *kept, bool lowers, double enough_s)
 {
+    assert(scan->saturated && "the facts of the group come first");
     int values[2 * SPACE_VALUE_MAX], kind = scan->probe_kind;
     const struct saturated *commonest = scan->saturated[kind];
     const struct composer_ways ways = {values, space_recompute_values(tail, values),

@@ -4,6 +4,8 @@
 #include "planner/polish.h"
 #include "planner/search_stays.h"
 
+#include <assert.h>
+
 // Groups that are priced of each count behind the first plan that fits, and plans kept of it.
 enum { LOOKS = 100, KEPT = 3 };
 // What is bettered by other classes to recompute starts so much slower.
@@ -32,6 +34,7 @@ static bool may_count(const struct scan_request *request, const struct ranking *
 static bool ask(struct counting *counting, const struct offload *moved, int looks_most,
                 double below_s)
 {
+    assert(looks_most >= 0 && below_s > 0);
     struct search_request pinned = *counting->request->search;
     pinned.progress = NULL;
     pinned.exhaustive = false;

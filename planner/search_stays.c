@@ -3,6 +3,7 @@
 #include "planner/question.h"
 #include "simulator/closed_form.h"
 
+#include <assert.h>
 #include <string.h>
 
 // What shares the room: layers whose states, parameters, gradients and activations leave and which
@@ -27,6 +28,7 @@ struct staying {
 // One more than all layers: all that is no layer, too. Gradients of too few layers stay all.
 static struct offload offload_of(const struct staying *staying, const int at[COUNTS])
 {
+    assert(at[ACTIVATIONS] >= 0 && at[ACTIVATIONS] <= staying->layers);
     struct offload offload = staying->moved;
     int all = staying->layers + 1;
     if (staying->has[STATES])
@@ -121,6 +123,7 @@ static bool step_any(struct staying *staying, int by)
 
 static void climb(struct staying *staying, struct point from)
 {
+    assert(staying->layers <= OFFLOAD_LAYERS_MAX && "counts of layers have 16 bits");
     if (!weigh(staying, &from)) return;
     staying->here = from;
     for (int by = staying->layers; by > 0; by = step_any(staying, by) ? by : by / 2)
@@ -229,6 +232,7 @@ void search_stays(struct arena *arena, struct arena *scratch, const struct scan_
         staying.layers =
             count_layers(memo_graph(request->memo, parallel->attention, parallel->degree[AXIS_TP]));
         better(&staying);
+        assert(step_ns(staying.best.plan.closed_form_s) <= step_ns(plan->closed_form_s));
         *plan = staying.best.plan;
     }
     ranking_sort(ranking);

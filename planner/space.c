@@ -119,6 +119,7 @@ static struct space_values of_the_stack(struct space_values values, unsigned mas
 
 void space_drop(struct space *space, enum drop why, const struct err *err)
 {
+    assert((unsigned)why < DROP_COUNT);
     space->dropped[why] += 1;
     if (space->refused.kind == ERR_NONE && err->kind) space->refused = *err;
 }

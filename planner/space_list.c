@@ -9,6 +9,7 @@
 
 static void add_value(struct space_list *list, enum choice choice, int64_t value)
 {
+    assert((unsigned)choice < CHOICE_COUNT);
     int64_t *values = list->choices[choice].values;
     int count = list->choices[choice].count, kept = count < SPACE_LIST_MAX ? count : SPACE_LIST_MAX;
     int at = kept;

@@ -402,6 +402,8 @@ static void add_pipelines(struct build *build, int tp, int cp, int64_t rest)
         mesh.degree[AXIS_CP] = cp;
         mesh.degree[AXIS_PP] = pps.values[p];
         mesh.degree[AXIS_DP] = (int)dp;
+        // Every plan uses all ranks.
+        assert(dp * tp * cp * pps.values[p] == build->ranks);
         add_kinds(build, &mesh);
     }
 }

@@ -3,6 +3,8 @@
 #include "models/graph.h"
 #include "plan/unexecuted.h"
 
+#include <assert.h>
+
 // Where optimizer states may be, times where activations may be. Of activations whole layers are
 // moved, the first of each stage: classes of operators are for pins. Parameters are in one place in
 // all plans of a search (planner/outgrown.h), and off the device only beside their states.
@@ -18,6 +20,7 @@ static bool has_tier(const struct cluster *cluster, enum tier tier)
 
 struct offload space_moved(const struct space_move *move, int layers)
 {
+    assert(layers >= 0);
     struct offload offload = move->offload;
     for (int class = 0; class < OP_CLASS_COUNT && layers > 0; class ++)
         offload.layers[class] = (int16_t)(layers == move->layers_high ? -1 : layers);

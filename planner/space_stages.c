@@ -1,6 +1,7 @@
 #include "plan/stages.h"
 #include "planner/space.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Pins have to say what the stack does anyway.
@@ -22,6 +23,7 @@ static bool meets_pins(const struct space *space, const int *layers, int stage_c
 
 bool space_find_stages(struct space *space, const struct graph *graph, int stage_count)
 {
+    assert(stage_count >= 1 && stage_count <= STAGE_MAX);
     if (!space->request->stack->stages_by_flop || stage_count == 1) return true;
     if (!space->flop_stages)
         space->flop_stages = ARENA_NEW(space->arena, const int *, STAGE_MAX + 1);

@@ -66,6 +66,7 @@ struct parallel space_parallel(const struct space *space, const struct space_gro
                                const struct space_tail *tail,
                                const struct space_recompute *recompute, int layers)
 {
+    assert(group->mesh >= 0 && group->mesh < space->mesh_count);
     const struct space_mesh *mesh = &space->meshes[group->mesh];
     struct parallel parallel = space->fixed;
     parallel.sp = group->sp;
@@ -158,6 +159,7 @@ static unsigned split_axes(const struct space_mesh *mesh)
 static const struct space_tail *ways_of(struct space *space, const struct space_group *group,
                                         const struct space_tail *tail, int layers_most)
 {
+    assert(layers_most >= 0);
     const struct space_mesh *mesh = &space->meshes[group->mesh];
     struct ways_key key = {
         .attention = (int)group->attention,
@@ -327,6 +329,7 @@ static int caps_of(const struct build *build, enum schedule_kind schedule, int *
 
 static bool add_chunks(struct build *build, enum schedule_kind schedule, int vpp)
 {
+    assert(vpp >= 1);
     struct space *space = build->space;
     const struct pins *pins = &space->request->pins;
     struct space_tail tail = bare_tail(space, schedule, vpp);

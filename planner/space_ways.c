@@ -1,5 +1,6 @@
 #include "planner/space.h"
 
+#include <assert.h>
 #include <string.h>
 
 // The ways to recompute and to move of a tail, on the stack that is asked about.
@@ -103,6 +104,7 @@ static int ways_to_recompute(struct space *space, const struct space_group *grou
         }
         count += recompute_ranges(space->request, recompute, layers_most, &recomputes[count]);
     }
+    assert(count <= 2 * SPACE_VALUE_MAX);
     return keep_moving(space, group, tail, recomputes, count);
 }
 
@@ -121,6 +123,7 @@ struct space_tail space_ways(struct space *space, const struct space_group *grou
 
 int space_recompute_values(const struct space_tail *tail, int *values)
 {
+    assert(tail->recompute_count <= 2 * SPACE_VALUE_MAX);
     int count = 0;
     for (int r = 0; r < tail->recompute_count; r++) {
         int value = recompute_value(tail->recomputes[r].recompute, tail->recomputes[r].classes),

@@ -4,6 +4,8 @@
 #include "memory/placement/placement.h"
 #include "memory/stage_alive.h"
 
+#include <assert.h>
+
 // Intervals up to which the relaxation is solved; a step with more is placed with fewer
 // micro-batches.
 enum { INTERVALS_MOST = 2000, MICRO_BATCHES_LEAST = 3 };
@@ -92,6 +94,7 @@ static struct placement_problem problem_of(struct stay_stage *stage, int micro_b
         .has_gradients = gradients,
     };
     add_chunks(&placing, micro_batches, home);
+    assert(placing.chunk_count <= chunks);
     for (int m = 0; m < micro_batches; m++) {
         for (int p = 0; p < blocks; p++)
             add_moment(&placing, p, m, false);
@@ -105,6 +108,7 @@ static struct placement_problem problem_of(struct stay_stage *stage, int micro_b
                                .on_host = true};
     for (int c = 0; c < placing.chunk_count; c++)
         access(&placing, c, true, placing.chunks[c].kind == PLACED_PARAMETERS);
+    assert(placing.moment_count == moments && placing.access_count <= 2 * moments + chunks);
     double link = offload_bytes_per_s(&context, TIER_HOST);
     return (struct placement_problem){
         .chunks = placing.chunks,

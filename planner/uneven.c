@@ -22,6 +22,7 @@ struct seeking {
 
 static int64_t batch_for(const struct search_request *request, int dp)
 {
+    assert(dp >= 1);
     int64_t batch = request->workload.global_batch;
     return (batch + dp - 1) / dp * dp;
 }
@@ -106,6 +107,7 @@ static const struct cluster *roomy_cluster(struct arena *arena, const struct clu
 // The best plans of these degrees, which the even split of a batch that divides them finds.
 static void seek(struct seeking *seeking, int dp, int pp)
 {
+    assert(seeking->split.request->cluster->rank_count % (dp * pp) == 0);
     struct search_request request = *seeking->split.request;
     struct search_result result = {0};
     struct err none = {0};
@@ -164,6 +166,7 @@ static const struct cluster *one_kind(struct arena *arena, const struct cluster 
         own->node_count += group->count;
         own->rank_count += ranks;
     }
+    assert(left >= 0 && own->rank_count <= cluster->rank_count);
     return own->rank_count > 0 ? own : NULL;
 }
 
@@ -207,6 +210,7 @@ static void take_best(struct arena *arena, const struct search_request *request,
     result->best = ARENA_NEW(arena, struct candidate, result->best_count);
     for (int i = 0; i < result->best_count; i++)
         result->best[i] = candidate_copy(arena, &ranking->items[i]);
+    assert(result->best_count >= 1 && "some plan was ranked");
     result->considered_count += played;
     result->priced_count += played;
     result->cut_count = 0;

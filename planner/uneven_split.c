@@ -10,6 +10,7 @@
 
 static void count_layers(const struct program *program, const struct graph *graph, int *layers)
 {
+    assert(program->shape.stage_count <= STAGE_MAX);
     int chunks = program->shape.chunk_count;
     memset(layers, 0, (size_t)program->shape.stage_count * sizeof *layers);
     for (int c = 0; c < program->shape.stage_count * chunks; c++) {
@@ -85,6 +86,7 @@ static bool shift(struct arena *arena, const struct stage_room *room, struct par
     }
     if (room->layers[from] < 2 || room->left_bytes[from] >= 0) return false;
     int64_t each_bytes = room->held_bytes[from] / room->layers[from];
+    assert(each_bytes > 0 && "a stage without room holds something");
     int64_t lacks = -room->left_bytes[from] / each_bytes + 1;
     int64_t takes = room->left_bytes[to] / each_bytes;
     int count = (int)(lacks < takes ? lacks : takes);
@@ -154,6 +156,7 @@ static struct uneven_split even_request(const struct uneven_split *split,
 static int *share_batches(struct arena *arena, const double *s, int replicas, int stages,
                           int64_t micro_batches)
 {
+    assert(micro_batches >= replicas && "each has one at least");
     int *counts = ARENA_NEW(arena, int, replicas);
     double *each_s = ARENA_NEW(arena, double, replicas),
            *end_s = ARENA_NEW(arena, double, replicas);
@@ -256,6 +259,7 @@ bool uneven_layers(struct uneven_split *split, struct parallel *parallel)
 // One of the numbers moved from one place to another.
 static int *moved(struct arena *arena, const int *numbers, int count, int from, int to)
 {
+    assert(from != to && from < count && to < count && numbers[from] > 0);
     int *copy = ARENA_NEW(arena, int, count);
     memcpy(copy, numbers, (size_t)count * sizeof *copy);
     copy[from]--;
@@ -296,6 +300,7 @@ static bool climb_layers(struct uneven_split *split, const double *s, const int 
     bool is_better = false;
     for (int i = 0; i < 2 && stages > 1 && !is_better; i++) {
         give = busiest_but(s, stages, replicas, give);
+        assert(give >= 0 && "of two stages one is another");
         for (int to = 0; to < stages && layers[give] > 0; to++) {
             struct parallel other = from;
             if (to == give) continue;

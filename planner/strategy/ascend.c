@@ -1,5 +1,6 @@
 #include "planner/strategy/solver.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -44,6 +45,7 @@ static void size_steps(struct strategy_solver *solver, const double *slope, doub
 // A step along the smoothed slope (Polyak), its gap kept within 0.2 to 5 % of the target.
 static void step_prices(struct strategy_solver *solver)
 {
+    assert(solver->eta > 0 && solver->model->point_count > 0);
     const struct choice_model *model = solver->model;
     struct arena_mark mark = arena_mark(&solver->scratch);
     double *used = ARENA_NEW(&solver->scratch, double, model->point_count + 1);
@@ -87,6 +89,7 @@ static void keep_prices(struct strategy_solver *solver)
 
 void solver_ascend(struct strategy_solver *solver, double share)
 {
+    assert(share > 0 && share <= 1);
     enum { LEAST = 10 };
     bool has_prices = solver->model->point_count > 0;
     for (int i = 0; (i < LEAST && !solver->is_proven) || !solver_is_over(solver, share); i++) {

@@ -1,11 +1,13 @@
 #include "planner/strategy/dual.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
 
 struct dual *dual_new(struct arena *arena, const struct choice_model *model)
 {
+    assert(model->choices_most > 0 || model->node_count == 0);
     struct dual *dual = ARENA_NEW(arena, struct dual, 1);
     *dual = (struct dual){
         .model = model,
@@ -20,6 +22,7 @@ struct dual *dual_new(struct arena *arena, const struct choice_model *model)
 
 void dual_copy(struct dual *dual, const struct dual *from)
 {
+    assert(dual->model == from->model);
     const struct choice_model *model = dual->model;
     memcpy(dual->prices, from->prices, (size_t)model->point_count * sizeof(double));
     memcpy(dual->reduced, from->reduced, (size_t)model->choice_count * sizeof(double));
@@ -249,6 +252,7 @@ static __int128 least_of_edge(const struct dual *dual, const struct model_arc *a
 
 int64_t dual_certified(const struct dual *dual, struct arena *scratch)
 {
+    assert(!dual->model->is_impossible && "where nothing fits there is no bound to prove");
     const struct choice_model *model = dual->model;
     struct arena_mark mark = arena_mark(scratch);
     __int128 *sums = ARENA_NEW(scratch, __int128, model->point_count + 1), bound = 0;

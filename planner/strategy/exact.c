@@ -1,6 +1,7 @@
 #include "planner/strategy/exact.h"
 #include "memory/milp.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -47,6 +48,7 @@ static double cost_of(const struct choice_model *model, const int *choice)
 static const double *over_least(struct arena *arena, const double *cost, int count, double room,
                                 double *floor)
 {
+    assert(count > 0 && room >= 0);
     double *over = ARENA_NEW(arena, double, count), least = INFINITY;
     for (int i = 0; i < count; i++)
         least = fmin(least, cost[i]);
@@ -133,6 +135,7 @@ static void put_points(struct milp *milp, const struct choice_model *model)
 static struct exact solve_once(struct arena *arena, const struct choice_model *model, double scale,
                                double floor)
 {
+    assert(scale > 0 && isfinite(scale));
     static const double TRUSTED = 1 - 1e-6, RESOLVED = 1e-6;
     enum { TREE_NODES = 20000 };
     struct milp *milp = milp_new(arena, "strategy");
@@ -159,6 +162,7 @@ static struct exact solve_once(struct arena *arena, const struct choice_model *m
 
 struct exact exact_solve(struct arena *arena, const struct choice_model *model)
 {
+    assert(exact_fits(model));
     static const double FINER = 2;
     double floor, best_cost = INFINITY, scale = 0;
     struct choice_model over = over_floor(arena, model, INFINITY, &floor);

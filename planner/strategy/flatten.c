@@ -1,5 +1,6 @@
 #include "planner/strategy/reduce.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,6 +34,7 @@ struct flat_parts {
 static void put_part(struct reduced *reduced, struct flat_parts *flat, int birth, int death,
                      const double *sum, int choices)
 {
+    assert(birth <= death && "changes were sorted by time");
     size_t bytes = (size_t)choices * sizeof(double);
     if (birth == death || is_nothing(sum, choices)) return;
     struct reduced_part *last = flat->count > 0 ? &flat->parts[flat->count - 1] : NULL;

@@ -1,5 +1,6 @@
 #include "planner/strategy/meet.h"
 
+#include <assert.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -18,6 +19,7 @@ struct meeting {
 
 struct meeting *meeting_new(struct arena *arena, int count, int node_count)
 {
+    assert(count >= 1);
     struct meeting *meeting = ARENA_NEW(arena, struct meeting, 1);
     meeting->count = meeting->room = count;
     meeting->choice_bytes = (size_t)node_count * sizeof(int);
@@ -65,6 +67,7 @@ static void wait_for_all(struct meeting *meeting)
 
 double meeting_best(struct meeting *meeting, int who, double cost, int *choice)
 {
+    assert(who >= 0 && who < meeting->room);
     meeting->costs[who] = cost;
     memcpy(meeting->choices[who], choice, meeting->choice_bytes);
     wait_for_all(meeting);

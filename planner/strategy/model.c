@@ -1,6 +1,7 @@
 #include "planner/strategy/model.h"
 #include "core/hash.h"
 
+#include <assert.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -103,6 +104,7 @@ static void put_edges(struct arena *arena, struct choice_model *model,
         const struct reduced_edge *from = &reduced->edges[e];
         if (from->is_gone) continue;
         int a = number_of[from->ends[0]], b = number_of[from->ends[1]];
+        assert(a >= 0 && b >= 0 && "an edge that is left joins nodes that are");
         int rows = model_choices(model, a), columns = model_choices(model, b);
         const struct shelved *at = shelve(&shelf, from->cost, rows, columns);
         bool any = forbids(at->cost, rows * columns);

@@ -1,5 +1,6 @@
 #include "planner/strategy/model.h"
 
+#include <assert.h>
 #include <math.h>
 
 // Runs of time between changes, in a list from which those that are covered are taken.
@@ -83,6 +84,7 @@ static bool is_covered(const struct time_run *runs, int at)
 
 static void take_out(struct time_run *runs, int at)
 {
+    assert(runs[at].is_kept);
     struct time_run *run = &runs[at];
     run->is_kept = false;
     if (run->next >= 0) runs[run->next].previous = run->previous;
@@ -136,5 +138,6 @@ struct model_points model_points_make(struct arena *arena, const struct reduced 
         points.room[points.count++] = limit - profile.base[t];
     }
     points.point_of[time_count] = points.count;
+    assert(points.count <= time_count);
     return points;
 }

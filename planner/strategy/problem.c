@@ -3,6 +3,7 @@
 #include "core/gzip.h"
 #include "planner/strategy/problem_scan.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum { FILE_BYTES_MOST = 1 << 30 };
@@ -79,6 +80,7 @@ static bool check_edges(struct strategy_scan *scan, const struct strategy_proble
 bool strategy_problem_parse(struct arena *arena, const char *path, const char *text, size_t bytes,
                             struct strategy_problem *problem, struct err *err)
 {
+    assert(text[bytes] == '\0' && "the reader of numbers stops there");
     struct strategy_scan scan = {
         .arena = arena, .path = path, .text = text, .bytes = bytes, .err = err};
     *problem = (struct strategy_problem){.name = ""};

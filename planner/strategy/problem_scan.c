@@ -1,5 +1,6 @@
 #include "planner/strategy/problem_scan.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <math.h>
 #include <stdarg.h>
@@ -105,6 +106,7 @@ struct growing {
 
 static void *doubled(struct arena *arena, const void *items, int64_t count, size_t size)
 {
+    assert(count > 0);
     void *more = arena_alloc(arena, (size_t)(2 * count), size);
     memcpy(more, items, (size_t)count * size);
     return more;
@@ -167,6 +169,7 @@ static bool read_lists(struct strategy_scan *scan, const char *key, struct strat
             ok = read_item(scan, key, &growing);
         growing.lists.starts[++growing.lists.count] = growing.value_count;
     }
+    assert(growing.lists.starts[growing.lists.count] == growing.value_count);
     *lists = growing.lists;
     return ok;
 }

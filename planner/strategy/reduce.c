@@ -73,6 +73,7 @@ void reduced_connect(struct reduced *reduced, int a, int b, double *cost)
 
 void reduced_settle_usage(struct reduced *reduced, int node)
 {
+    assert(reduced->nodes[node].count > 0);
     struct reduced_node *at = &reduced->nodes[node];
     int kept = 0;
     for (int p = 0; p < at->part_count; p++) {
@@ -104,6 +105,7 @@ static int keep_rows(void *rows, int count, size_t row_bytes, const bool *keep)
 
 void reduced_restrict(struct reduced *reduced, int node, const bool *keep)
 {
+    assert(!reduced->nodes[node].is_gone);
     struct reduced_node *at = &reduced->nodes[node];
     for (int i = 0; i < at->edge_count; i++) {
         struct reduced_edge *edge = &reduced->edges[at->edges[i]];

@@ -9,6 +9,7 @@ static const double REFUSED = REDUCED_FORBIDDEN / 2;
 // What the node chooses follows from the choice of `by`: by -1 from nothing.
 static void log_step(struct reduced *reduced, int node, int by, const int *follows)
 {
+    assert(node != by);
     const struct reduced_node *at = &reduced->nodes[node];
     ARENA_GROW(reduced->arena, reduced->steps, reduced->step_count, reduced->step_room);
     int count = by < 0 ? 1 : strategy_count(reduced->problem, by);
@@ -20,6 +21,7 @@ static void log_step(struct reduced *reduced, int node, int by, const int *follo
 
 static void drop_edge(struct reduced *reduced, int node, int at)
 {
+    assert(!reduced->edges[at].is_gone);
     struct reduced_node *end = &reduced->nodes[node];
     for (int i = 0; i < end->edge_count; i++) {
         if (end->edges[i] != at) continue;
@@ -84,6 +86,7 @@ static void move_edge(struct reduced *reduced, int at, int node, int by, const i
 static void join(struct reduced *reduced, int at, int node, int by, const int *follows)
 {
     struct reduced_node *from = &reduced->nodes[node], *to = &reduced->nodes[by];
+    assert(!from->is_gone && !to->is_gone);
     log_step(reduced, node, by, follows);
     for (int x = 0; x < to->count; x++)
         to->cost[x] +=

@@ -1,5 +1,6 @@
 #include "planner/strategy/reduce.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -116,6 +117,7 @@ bool reduced_drop_dominated(struct reduced *reduced)
             drops |= !keep[k];
         }
         if (drops) reduced_restrict(reduced, i, keep);
+        assert(node->count > 0 && "what dominates others last stays itself");
         any |= drops;
         arena_reset(reduced->arena, mark);
     }

@@ -1,5 +1,6 @@
 #include "planner/strategy/round.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,6 +167,7 @@ static int compare_ranked(const void *a, const void *b)
 
 static void rank(struct rounding *rounding, enum round_order order)
 {
+    assert((unsigned)order < ROUND_ORDER_COUNT);
     const struct choice_model *model = rounding->dual->model;
     for (int i = 0; i < model->node_count; i++) {
         double key = order == ROUND_ONWARDS     ? -i
@@ -188,6 +190,7 @@ void rounding_choose(struct rounding *rounding, enum round_order order, int *cho
     for (int i = 0; i < model->node_count; i++) {
         int node = rounding->ranked[i].node, count = model_choices(model, node);
         choice[node] = decide(rounding, node, choice);
+        assert(choice[node] >= 0 && "of every node a choice is left");
         memset(rounding->is_alive + model->starts[node], 0, (size_t)count);
         rounding->is_alive[model->starts[node] + choice[node]] = 1;
         rounding->is_decided[node] = true;

@@ -34,6 +34,7 @@ struct choice_search *search_new(struct arena *arena, const struct choice_model 
 
 int search_draw(struct choice_search *search, int count)
 {
+    assert(count > 0);
     return (int)(random_bits(&search->random) % (uint64_t)count);
 }
 
@@ -88,6 +89,7 @@ static struct search_arm *draw_arm(struct choice_search *search)
 static void note_gain(struct choice_search *search, struct search_arm *arm, double gain,
                       int64_t work)
 {
+    assert(gain >= 0 && work >= 0);
     static const double FADES = 0.995;
     arm->gain += gain;
     arm->work += (double)work;

@@ -1,5 +1,6 @@
 #include "planner/strategy/search.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@ enum { CHAIN_MOST = 400 };
 // Sets a node for the chain; it is not set again.
 static void set_node(struct choice_search *search, int node, int choice)
 {
+    assert(!search->is_taken[node] && "a chain sets a node once");
     int chosen[] = {choice};
     search->journal_nodes[search->journal_count] = node;
     search->journal_choices[search->journal_count++] = search->state->choice[node];
@@ -129,6 +131,7 @@ bool search_chain(struct choice_search *search, enum search_goal goal)
     if (count < 2) return false;
     int choice = search_draw(search, count - 1);
     choice += choice >= search->state->choice[node];
+    assert(choice != search->state->choice[node]);
     double merit = search_merit(search, goal), price_ratio = search_draw(search, 5) / 4.0;
     int64_t forbidden = search->state->forbidden;
     search->journal_count = 0;

@@ -1,5 +1,6 @@
 #include "planner/strategy/search.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -49,6 +50,7 @@ static int seed_of(struct choice_search *search, bool has_excess)
 
 int search_grow(struct choice_search *search, int size, bool has_excess)
 {
+    assert(size >= 1 && size <= WINDOW_MOST);
     const struct choice_model *model = search->model;
     int count = 0, front_count = 0, seed = seed_of(search, has_excess), second = -1;
     bool is_wide = search_draw(search, 2) == 0;
@@ -82,6 +84,7 @@ int search_grow(struct choice_search *search, int size, bool has_excess)
 // Allows what a few of the pool choose.
 static void allow_pool(struct choice_search *search, int count)
 {
+    assert(search->pool_count > 0);
     enum { PLANS = 4 };
     const struct choice_model *model = search->model;
     int known = search->pool_count < SEARCH_POOL ? search->pool_count : SEARCH_POOL;

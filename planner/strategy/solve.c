@@ -51,6 +51,7 @@ static int cores_of(const struct strategy_solver *solver)
 
 bool solver_is_over(struct strategy_solver *solver, double share)
 {
+    assert(solver->budget > 0);
     if (solver->is_proven) return true;
     if ((double)(solver->work + search_work(solver->search)) >= share * (double)solver->budget) {
         return true;
@@ -92,6 +93,7 @@ static void round_all(struct strategy_solver *solver)
             memcpy(kept, solver->rounded, (size_t)solver->model->node_count * sizeof(int));
         }
     }
+    assert(isfinite(least) && "one of the roundings was kept");
     state_set(solver->state, kept);
 }
 
@@ -374,6 +376,7 @@ static void *help(void *context)
 
 static void start_helper(struct strategy_solver *first, struct helper *helper, int who)
 {
+    assert(who >= 1 && first->meeting);
     helper->options = *first->options;
     helper->options.log = NULL;
     helper->options.seed += (uint64_t)who * 1000003;
@@ -450,6 +453,7 @@ static void solve_model(struct strategy_solver *solver)
 struct strategy_answer strategy_solve(struct arena *arena, const struct strategy_problem *problem,
                                       const struct strategy_options *options)
 {
+    assert(options->time_limit_s >= 0);
     struct strategy_answer answer = {0};
     struct strategy_solver solver = {
         .arena = arena, .problem = problem, .options = options, .started = clock()};

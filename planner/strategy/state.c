@@ -1,5 +1,6 @@
 #include "planner/strategy/state.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -114,5 +115,6 @@ void state_move(struct choice_state *state, const int *nodes, int count, int *ch
             }
         }
     }
+    assert(state->forbidden >= 0);
     if (point) *point = at;
 }

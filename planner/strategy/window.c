@@ -2,6 +2,7 @@
 #include "core/random.h"
 #include "planner/strategy/window_tables.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -65,6 +66,7 @@ static void open_node(struct choice_window *window, const struct window_options 
         domain[kept] = x;
         unary[kept++] = unary[x];
     }
+    assert(kept > 0 && "what the node has stays open to it");
     window->domains[i] = domain;
     window->unary[i] = unary;
     window->sizes[i] = kept;
@@ -161,6 +163,7 @@ static void find_order(struct choice_window *window, int table_cap, const int *c
             if (worst < 0 || key > worst_key) worst = i, worst_key = key;
         }
         int at = fits ? best : worst;
+        assert(at >= 0 && waits[at]);
         waits[at] = false;
         take_out(window, at, fits, size);
         if (fits) {
@@ -176,6 +179,7 @@ static void find_order(struct choice_window *window, int table_cap, const int *c
 void window_solve(struct choice_window *window, const struct window_options *options,
                   const int *nodes, int count, const int *choice)
 {
+    assert(count >= 0 && count <= WINDOW_MOST);
     window->nodes = nodes;
     window->count = count;
     window->cell_count = window->best_count = 0;

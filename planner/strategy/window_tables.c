@@ -84,6 +84,7 @@ static void gather(struct choice_window *window, int node, struct elimination *e
             if (position(elimination->scope, elimination->count, variable) < elimination->count) {
                 continue;
             }
+            assert(elimination->count < SCOPE_MOST && "tables have a cap, nodes two choices");
             elimination->scope[elimination->count++] = variable;
             elimination->size *= window->sizes[variable];
         }

@@ -1,6 +1,7 @@
 #include "planner/tables/assign.h"
 #include "memory/milp.h"
 
+#include <assert.h>
 #include <math.h>
 
 // Within this of the bound nothing more is looked for.
@@ -42,6 +43,7 @@ static bool has_room(const struct loads *state, int rank, const struct assign_it
 
 static void put(struct loads *state, struct assign_item *item, int rank, double sign)
 {
+    assert(rank >= 0 && rank + item->span <= state->request->limits->rank_count);
     int inside = state->request->limits->node_ranks, node = rank / inside * inside;
     for (int r = rank; r < rank + item->span; r++) {
         state->load_s[r] += sign * item->s;
@@ -211,6 +213,7 @@ static bool improve(struct loads *state)
 static bool solve(struct arena *arena, struct loads *state, struct assign_result *result,
                   struct err *err)
 {
+    assert(result->fits && result->busiest_s > 0);
     const struct assign_request *request = state->request;
     int ranks = request->limits->rank_count, items = request->item_count;
     double scale = result->busiest_s;
@@ -286,6 +289,7 @@ bool assign_items(struct arena *arena, const struct assign_request *request,
     for (int i = 0; i < ROUNDS_MAX && improve(&state); i++)
         ;
     result->busiest_s = state.load_s[busiest(&state)];
+    assert(result->busiest_s >= request->base_s * (1 - 1e-9));
     bool is_near = result->busiest_s <= request->bound_s * (1 + ENOUGH);
     bool is_flat = true;  // what falls on nodes is balanced by changes alone
     for (int i = 0; i < request->item_count; i++)

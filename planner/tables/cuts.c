@@ -33,6 +33,7 @@ struct table_limits place_limits(const struct place_request *request)
 struct table_piece cut_piece(const struct recommender *model, const struct table_cut *cut,
                              int table, int part)
 {
+    assert(part >= 0 && (cut->parts == 0 || part < cut->parts));
     int64_t rows = model->tables[table].row_count, width = recommender_row_width(model);
     struct table_piece piece = {
         .table = table, .row_count = rows, .column_count = width, .rank = PIECE_EVERY_RANK};
@@ -114,6 +115,7 @@ static void offer_tiers(const struct table_request *priced, const struct table_l
 // 1, 2, 4 .. of a node, the node, 2, 4 .. nodes, all. Spans begin at multiples of themselves.
 static int next_parts(const struct table_limits *limits, int parts)
 {
+    assert(parts >= 1 && parts <= limits->rank_count);
     int all = limits->rank_count, next = parts * 2;
     if (parts < limits->node_ranks) return next < limits->node_ranks ? next : limits->node_ranks;
     if (parts == all) return all + 1;

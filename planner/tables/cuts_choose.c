@@ -1,6 +1,7 @@
 #include "memory/milp.h"
 #include "planner/tables/cuts.h"
 
+#include <assert.h>
 #include <math.h>
 
 // The first program. Columns: z, the seconds; for each cut how many tables go that way, and whether
@@ -84,6 +85,7 @@ bool cuts_choose(struct arena *arena, const struct table_limits *limits, struct 
             milp_column(milp, MILP_INTEGER, 0, cuts->groups[g].count, 0);
     }
     columns.first_any = milp_column_count(milp);
+    assert(columns.first_any == columns.first_count + cuts->cut_count);
     for (int c = 0; c < cuts->cut_count; c++)
         milp_column(milp, MILP_BINARY, 0, 1, 0);
     put_seconds(milp, cuts, limits, &columns, scale);

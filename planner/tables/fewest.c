@@ -1,9 +1,12 @@
 #include "core/units.h"
 #include "planner/tables/place.h"
 
+#include <assert.h>
+
 // Shares of a node first: 1, 2, 4 .. GPUs; then nodes.
 static int next_count(int count, int node_gpus)
 {
+    assert(count >= 1 && node_gpus >= 1);
     if (count >= node_gpus) return count + node_gpus;
     return count * 2 < node_gpus ? count * 2 : node_gpus;
 }

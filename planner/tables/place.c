@@ -217,6 +217,7 @@ static bool finish(struct arena *arena, const struct table_draft *draft,
                    const struct assign_result *assigned, struct place_result *result,
                    struct err *err)
 {
+    assert(assigned->fits);
     int count = draft->placement.piece_count;
     struct table_placement *placement = ARENA_NEW(arena, struct table_placement, 1);
     *placement = draft->placement;
