@@ -51,6 +51,7 @@ static void put(struct loads *state, struct assign_item *item, int rank, double 
             state->bytes[r][tier] += sign * item->bytes[tier];
     }
     int end = node + (item->span > inside ? item->span : inside);
+    if (end > state->request->limits->rank_count) end = state->request->limits->rank_count;
     for (int r = node; item->node_s > 0 && r < end; r++)
         state->load_s[r] += sign * item->node_s;
     if (sign > 0) item->rank = rank;
@@ -101,12 +102,18 @@ static int busiest(const struct loads *state)
     return most;
 }
 
+// The last rank that an item may begin on: of 20 ranks in nodes of 8 the last four are no node.
+static int last_place(const struct loads *state, const struct assign_item *item)
+{
+    return state->request->limits->rank_count - item->span;
+}
+
 // The first of `span` ranks that are least busy after it.
 static int best_place(struct loads *state, struct assign_item *item)
 {
     int best = -1;
     double best_s = INFINITY;
-    for (int rank = 0; rank < state->request->limits->rank_count; rank += item->span) {
+    for (int rank = 0; rank <= last_place(state, item); rank += item->span) {
         if (!has_room(state, rank, item, NULL)) continue;
         double after_s = 0;
         for (int r = rank; r < rank + item->span; r++)
@@ -173,7 +180,7 @@ static void weigh_item(struct loads *state, struct assign_item *item, double *be
 {
     const struct assign_request *request = state->request;
     int from = item->rank;
-    for (int rank = 0; rank < request->limits->rank_count; rank += item->span) {
+    for (int rank = 0; rank <= last_place(state, item); rank += item->span) {
         const struct change_of move = {item, NULL, rank};
         if (rank != from && has_room(state, rank, item, NULL)) weigh(state, &move, best_s, best);
     }

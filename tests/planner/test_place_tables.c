@@ -146,6 +146,33 @@ static void ranks_are_as_busy_as_brute_force_finds(void **state)
     assert_true(found >= 20);
 }
 
+// Of 20 GPUs in nodes of 8 four are of a third node that is not whole: parts that fill nodes find
+// no place there, and what a piece costs its node falls on no rank behind the last.
+static void a_node_that_is_not_whole_holds_no_whole_span(void **state)
+{
+    struct assign_item items[] = {{.s = 20, .node_s = 1, .span = 1},
+                                  {.s = 20, .node_s = 1, .span = 1},
+                                  {.s = 20, .node_s = 1, .span = 1},
+                                  {.s = 10, .span = 8}};
+    struct table_limits limits = {.device = 1, .rank_count = 20, .node_ranks = 8};
+    struct assign_request request = {.items = items, .item_count = 4, .limits = &limits};
+    struct assign_result result;
+    struct err err = {0};
+    assert_true(assign_items(*state, &request, &result, &err));
+    assert_true(result.fits);
+    for (int i = 0; i < request.item_count; i++)
+        assert_in_range(items[i].rank, 0, limits.rank_count - items[i].span);
+    assert_int_equal(items[3].rank % 8, 0);
+    struct place_request asked = request_of(*state, "dlrm-dcnv2-mlperf", "dgx-h100-x4");
+    struct cluster part = *asked.cluster;
+    assert_true(cluster_take_gpus(&part, 20, &err));
+    asked.cluster = &part;
+    asked.workload.global_batch = 55200;
+    struct place_result found = placed(*state, &asked);
+    for (int i = 0; i < found.placement->piece_count; i++)
+        assert_true(found.placement->pieces[i].rank < 20);
+}
+
 static void what_cannot_be_is_told(void **state)
 {
     struct err err = {0};
@@ -167,6 +194,7 @@ int main(void)
         cmocka_unit_test(published_logs_are_within_a_fifth),
         cmocka_unit_test(what_runs_beside_what_adds_up_to_the_step),
         cmocka_unit_test(ranks_are_as_busy_as_brute_force_finds),
+        cmocka_unit_test(a_node_that_is_not_whole_holds_no_whole_span),
         cmocka_unit_test(what_cannot_be_is_told),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
