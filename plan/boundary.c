@@ -48,6 +48,7 @@ static int first_edge(const struct program *program, const struct boundary_messa
 bool boundary_of(const struct program *program, const struct boundary_message *message, int edge,
                  struct boundary *boundary)
 {
+    assert(edge >= 0 && edge < BLOCK_EDGES);
     bool is_backward = message->is_backward;
     int input = edge + first_edge(program, message);
     if (input >= BLOCK_EDGES) return false;
@@ -156,6 +157,7 @@ static unsigned split_axes(const struct end_seen *from)
 // The n-th rank that differs from `rank` on these axes alone, ascending.
 static int rank_over(const struct mesh *mesh, unsigned axes, int rank, int n)
 {
+    assert(n >= 0 && rank >= 0);
     for (int a = 0; a < mesh->axis_count; a++) {
         const struct mesh_axis *axis = &mesh->axes[a];
         if (!(axes >> a & 1)) continue;
@@ -183,6 +185,7 @@ int boundary_pieces(struct arena *arena, const struct boundary *boundary, int ra
     const struct mesh *mesh = &from.program->mesh;
     unsigned axes = split_axes(&from);
     int places = mesh_size(mesh, axes), count = 0, capacity = 0;
+    assert(places >= 1 && from.rank_count >= 1 && to.rank_count >= 1);
     int rounds = sends ? (to.rank_count + from.rank_count - 1) / from.rank_count : 1;
     int place = sends ? rank : mesh_at_stage(mesh, rank, from.stage);
     struct held own = held_at(sends ? &from : &to, rank);
@@ -231,6 +234,7 @@ double boundary_sent_ratio(const struct boundary *boundary)
         struct held held = held_at(&end, first_rank(&end));
         elements[sends] = (double)held.elements * end.rank_count;
     }
+    assert(elements[1] > 0 && "who gets a message holds something of it");
     return elements[0] / elements[1];
 }
 

@@ -45,6 +45,7 @@ static int left_out(const struct graph *graph, struct chunk_span span,
 static void close_edges(struct open_edges *open, int stage, int taken, int made, int *next,
                         int *first_edge)
 {
+    assert(taken >= 0 && taken <= open->count && made + open->count - taken <= BLOCK_EDGES);
     struct open_edges left = {.count = 0};
     for (int i = taken - 1; i >= 0; i--) {
         next[open->stage[i]] = stage;
@@ -60,6 +61,7 @@ static void close_edges(struct open_edges *open, int stage, int taken, int made,
 const struct stage_tree *branches_tree(struct arena *arena, const struct graph *graph,
                                        const struct chunk_span *spans, int stage_count)
 {
+    assert(stage_count >= 1);
     int *next = ARENA_NEW(arena, int, stage_count), *behind = ARENA_NEW(arena, int, stage_count);
     int *first_edge = ARENA_NEW(arena, int, stage_count);
     bool *is_alone = ARENA_NEW(arena, bool, stage_count), branches = false;

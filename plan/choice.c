@@ -171,6 +171,7 @@ void choice_put(struct parallel *parallel, enum choice choice, int64_t value)
     const struct choice_row *row = row_of(choice);
     char *at = (char *)parallel + row->offset;
     int number = (int)value;
+    assert((row->form || number == value) && "what has no form of its own is an int");
     if (row->form) {
         row->form->put(parallel, value);
     } else if (row->kind == CHOICE_KIND_SWITCH) {

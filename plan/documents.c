@@ -2,6 +2,7 @@
 
 #include "models/attended.h"
 
+#include <assert.h>
 #include <math.h>
 
 static void apply_to(struct instr *instr, const struct op *op, double tokens)
@@ -17,6 +18,7 @@ static void apply_to(struct instr *instr, const struct op *op, double tokens)
 
 void documents_apply(struct program *program, double tokens)
 {
+    assert(tokens > 0);
     for (int b = 0; b < program->block_count; b++) {
         struct block_program *block = program->blocks[b];
         for (int i = 0; i < block->instr_count; i++) {

@@ -21,6 +21,7 @@ struct held held_of(const struct program *program, const struct tensor *tensor,
 
 int held_rank_over(const struct mesh *mesh, unsigned axes, int index, int rank)
 {
+    assert(index >= 0);
     for (int a = 0; a < mesh->axis_count; a++) {
         const struct mesh_axis *axis = &mesh->axes[a];
         if (!(axes >> a & 1)) continue;
@@ -140,6 +141,7 @@ struct held held_of_operand(const struct program *program, const struct block_pr
 
 struct held held_overlap(const struct held *a, const struct held *b)
 {
+    assert(a->rank == b->rank && "parts of one tensor");
     struct held part = {.rank = a->rank, .elements = 1};
     for (int i = 0; i < a->rank; i++) {
         int64_t first = a->first[i] > b->first[i] ? a->first[i] : b->first[i];

@@ -77,6 +77,7 @@ bool offload_takes_parameters(const struct offload *offload, int layer)
 
 unsigned offload_classes(const struct offload *offload, int layer)
 {
+    assert(layer >= 0);
     unsigned classes = 0;
     if (!offload_moves_activations(offload)) return 0;
     for (int class = 0; class < OFFLOAD_CLASS_MAX; class ++) {

@@ -2,6 +2,7 @@
 #include "plan/choice.h"
 #include "plan/layout/rules.h"
 
+#include <assert.h>
 #include <string.h>
 
 static const struct json_field PLAN_FIELDS[] = {
@@ -43,6 +44,7 @@ static const struct json_field WORKLOAD_FIELDS[] = {
 
 void workload_write(struct json_writer *writer, const char *key, const struct workload *workload)
 {
+    assert(workload->seq_len >= 1 && workload->global_batch >= 1);
     json_open(writer, key, '{');
     json_put_i64(writer, "seq_len", workload->seq_len);
     json_put_i64(writer, "global_batch", workload->global_batch);
@@ -77,6 +79,7 @@ bool workload_read(const struct json *object, struct workload *workload, struct 
 
 void parallel_write(struct json_writer *writer, const char *key, const struct parallel *parallel)
 {
+    assert(parallel->order_count >= 0 && parallel->order_count <= AXIS_COUNT);
     json_open(writer, key, '{');
     choices_write(writer, parallel);
     json_open_flat(writer, "order", '[');
@@ -154,6 +157,7 @@ static bool read_order(struct arena *arena, const struct json *object, struct pa
         return json_fail(&order, err, "%s is missing", axis_name(axis));
     }
     parallel_complete_order(parallel);
+    assert(parallel->order_count == wanted.order_count);
     return true;
 }
 

@@ -301,6 +301,7 @@ struct program *program_lower(struct arena *arena, const struct graph *graph,
                               const struct cluster *cluster, const struct workload *workload,
                               const struct parallel *parallel, unsigned joins)
 {
+    assert(graph->sequence_count >= 2 && workload->seq_len > 0);
     struct program *program = ARENA_NEW(arena, struct program, 1);
     *program = (struct program){
         .graph = graph,
@@ -401,6 +402,7 @@ double program_rounds(const struct program *program)
 const struct program *program_of_count(struct arena *arena, const struct program *program,
                                        int micro_batch_count)
 {
+    assert(micro_batch_count >= 1);
     if (micro_batch_count == program->shape.micro_batch_count) return program;
     struct program *own = ARENA_NEW(arena, struct program, 1);
     *own = *program;
@@ -410,6 +412,7 @@ const struct program *program_of_count(struct arena *arena, const struct program
 
 int64_t program_first_sequence(const struct program *program, int rank, int micro_batch)
 {
+    assert(rank >= 0 && micro_batch >= 0);
     const struct parallel *parallel = &program->parallel;
     int64_t size = parallel->micro_batch, batch = program->workload.global_batch;
     if (parallel->replica_count == 0) return micro_batch * size * parallel->degree[AXIS_DP];

@@ -68,6 +68,7 @@ static int64_t places_of(const struct graph *graph)
 // The sequence that stands in the way.
 static int64_t undivided(const struct question *question, int64_t parts)
 {
+    assert(parts >= 1);
     int64_t seq = question->workload->seq_len;
     return seq % parts != 0 ? seq : places_of(question->graph);
 }
@@ -255,6 +256,7 @@ static bool check_gpus(const struct question *question, int gpus, struct err *er
     int dp = degree(question, AXIS_DP), tp = degree(question, AXIS_TP);
     int cp = degree(question, AXIS_CP), pp = degree(question, AXIS_PP);
     int64_t each = found / dp;
+    assert(each >= 1 && found % dp == 0);
     if (gpus % each == 0) {
         return err_set(err, ERR_USAGE,
                        "--dp %d --tp %d --cp %d --pp %d: %lld ranks, the cluster has %d GPUs; "

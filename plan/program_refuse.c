@@ -4,6 +4,8 @@
 #include "models/op_linear_loss.h"
 #include "plan/video_check.h"
 
+#include <assert.h>
+
 // What no plan of a model, or for a cluster, can have: asked before there is any.
 
 // Tokens of the longest entry that some layer pools; 0 where none does.
@@ -69,6 +71,7 @@ static bool relay_check(const struct graph *graph, const struct workload *worklo
     int each = tp / parts, sharing = 1;
     while (graph->kv_head_count > 0 && graph->kv_head_count % (tp / sharing) != 0)
         sharing++;
+    assert(sharing <= tp && "of one rank a head is its own");
     if (tp % parts == 0 && (each % sharing == 0 || sharing % each == 0)) return true;
     return err_set(err, ERR_USAGE,
                    "--tp-relay %d: tp %d is not cut in so many parts; %d always work", parts, tp,

@@ -14,6 +14,7 @@ enum readers readers_parse(const char *word)
 
 const char *readers_name(enum readers readers)
 {
+    assert((unsigned)readers < READERS_COUNT);
     return NAMES[readers];
 }
 

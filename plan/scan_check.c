@@ -1,12 +1,16 @@
 #include "plan/scan_check.h"
 
+#include <assert.h>
+
 bool kv_heads_share(int64_t kv_heads, int64_t ranks)
 {
+    assert(kv_heads >= 0 && ranks >= 1);
     return kv_heads == 0 || (kv_heads < ranks ? ranks % kv_heads == 0 : kv_heads % ranks == 0);
 }
 
 bool scan_shares(const struct graph *graph, int64_t ranks)
 {
+    assert(ranks >= 1);
     int64_t groups = graph->scan_group_count;
     if (graph->out_group_count % ranks != 0) return false;
     if (graph->has_group_norm && groups % ranks != 0) return false;

@@ -23,6 +23,7 @@ static bool check_stage_ranks(const struct parallel *parallel, int stage, struct
 {
     int64_t ranks = parallel->stage_ranks[stage], cp = parallel->degree[AXIS_CP];
     int64_t each = parallel_stage_tp(parallel, stage) * cp;
+    assert(each >= 1 && "degrees of tp were checked");
     int64_t sequences = (int64_t)parallel->degree[AXIS_DP] * parallel->micro_batch;
     if (ranks % each != 0 || ranks == 0)
         return err_set(err, ERR_USAGE,
@@ -136,6 +137,7 @@ static bool check_sequences(const struct parallel *parallel, struct err *err)
     int tp = parallel->degree[AXIS_TP];
     for (int s = 0; s < parallel->stage_tp_count; s++) {
         int parts = tp / parallel->stage_tp[s];
+        assert(parts * parallel->stage_tp[s] == tp && "check_tps comes first");
         if (parallel->micro_batch % parts == 0) continue;
         return err_set(err, ERR_USAGE,
                        "--stage-tp: stage %d splits the %d sequences of --micro-batch by %d, which "

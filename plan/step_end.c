@@ -174,6 +174,7 @@ int step_group_of(const struct program *program, const struct step_end *end,
 
 int step_cut_next(struct step_cut *cut, double elements)
 {
+    assert(cut->seen < cut->count && cut->bucket < cut->bucket_count && elements >= 0);
     int bucket = cut->bucket, left = cut->count - ++cut->seen;
     int behind = cut->bucket_count - bucket - 1;  // buckets that have nothing yet
     cut->done += elements;

@@ -4,6 +4,7 @@
 #include "core/real.h"
 #include "core/units.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,6 +124,7 @@ static void draw_shares(struct arena *scratch, const struct token_routing *routi
 void token_routing_draw(struct arena *scratch, const struct token_routing *routing, double tokens,
                         int64_t step, uint64_t *state, double *rows)
 {
+    assert(tokens >= 0 && routing->top_k >= 1);
     int count = routing->expert_count;
     struct arena_mark mark = arena_mark(scratch);
     if (routing->kind == TOKEN_ROUTING_WORKLOAD) {
@@ -139,6 +141,7 @@ void token_routing_draw(struct arena *scratch, const struct token_routing *routi
 
 double token_routing_imbalance(const double *rows, int expert_count, int ranks)
 {
+    assert(ranks >= 1 && expert_count % ranks == 0);
     int each = expert_count / ranks;
     double most = 0, sum = 0;
     for (int rank = 0; rank < ranks; rank++) {
@@ -183,6 +186,7 @@ double token_routing_replaced(struct arena *scratch, const double *rows, int exp
         int best = -1;
         for (int rank = 0; rank < ranks; rank++)
             if (held[rank] < room && (best < 0 || load[rank] < load[best])) best = rank;
+        assert(best >= 0 && "ranks have room for all experts");
         load[best] += experts[i].rows;
         held[best]++;
     }

@@ -1,6 +1,7 @@
 #include "core/mersenne.h"
 #include "plan/token_routing.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@ static const char *const NAMES[TOKEN_WORKLOAD_COUNT] = {
 
 const char *token_routing_workload_name(int workload)
 {
+    assert(workload >= 0 && workload < TOKEN_WORKLOAD_COUNT);
     return NAMES[workload];
 }
 
@@ -98,6 +100,7 @@ void token_routing_workload_rows(int workload, int expert_count, int top_k, int6
     mersenne_start(&state, sha256_head(words));
     const struct pool all = pool_of(0, 1, expert_count, expert_count);
     const struct pool hot = hot_of(workload, expert_count, top_k, step);
+    assert(top_k <= hot.count && top_k <= all.count && "a token goes to an expert once");
     for (int64_t token = 0; token < tokens; token++)
         add_token(&state, is_hot(workload, token, step) ? &hot : &all, top_k, counts);
 }

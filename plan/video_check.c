@@ -1,5 +1,7 @@
 #include "plan/video_check.h"
 
+#include <assert.h>
+
 bool video_check_seq_len(const struct graph *graph, const struct workload *workload,
                          struct err *err)
 {
@@ -15,6 +17,7 @@ bool video_check_seq_len(const struct graph *graph, const struct workload *workl
 
 bool video_cp_divides(const struct graph *graph, enum cp_kind kind, int64_t cp)
 {
+    assert(cp >= 1);
     if (graph->frames == 0) return true;
     return graph->places % cp == 0 && (kind != CP_AXIAL || graph->frames % cp == 0);
 }

@@ -2,6 +2,8 @@
 
 #include "plan/layout/mesh.h"
 
+#include <assert.h>
+
 static const struct part {
     const char *option, *outer;
     enum stored stored;
@@ -12,6 +14,7 @@ static const struct part {
 static bool check_part(const struct parallel *parallel, const struct part *part, int group,
                        struct err *err)
 {
+    assert(part->stored + 1 < STORED_COUNT && "parts of what is stored outside of them");
     int outer = mesh_shard_ranks(parallel, part->stored + 1), cp = parallel->degree[AXIS_CP];
     if (group == 0) return true;
     if (parallel->zero < part->least_zero)

@@ -2,6 +2,7 @@
 
 #include "core/units.h"
 
+#include <assert.h>
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,6 +108,7 @@ static bool read_line(struct reading *reading, int number, const char *line, con
     const char *colon = end;
     while (colon > line && *colon != ':')
         colon--;
+    assert(number >= 1 && colon >= line);
     struct statement start = {.line = number, .column = 1};
     if (*colon != ':' || !*trimmed(reading->arena, line, colon))
         return fail(reading, ERR_INPUT, &start,
@@ -300,6 +302,7 @@ static const struct layout_rule *rule_of_readers(const struct spoken *said, int 
 // The operators of one block.
 static void fill_block(struct reading *reading, struct spoken *said, int count)
 {
+    assert(count > 0 && said[0].block == said[count - 1].block && "the operators of one block");
     for (int o = 0; o < count; o++) {
         bool is_open = is_follower(said[o].op) && !said[o].is_said;
         const struct layout_rule *rule = is_open ? rule_of_makers(said, said[o].op) : NULL;
@@ -343,6 +346,7 @@ static bool check_matched(struct reading *reading, const struct spoken *said, in
 static void collect(struct reading *reading, const struct spoken *said, int count, int stage,
                     struct annotations *annotations)
 {
+    assert(stage >= ALL_STAGES && annotations->count >= 0);
     int before = annotations->count;
     struct layout_rule *rules = ARENA_NEW(reading->arena, struct layout_rule, before + count);
     if (before > 0) memcpy(rules, annotations->rules, (size_t)before * sizeof *rules);
@@ -397,6 +401,7 @@ static struct spoken *operators_of(struct arena *arena, const struct graph *cons
             for (int o = 0; o < graphs[g]->blocks[b].op_count; o++)
                 said[at++] = (struct spoken){.block = &graphs[g]->blocks[b],
                                              .op = &graphs[g]->blocks[b].ops[o]};
+    assert(at == *count);
     return said;
 }
 

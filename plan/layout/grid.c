@@ -21,6 +21,7 @@ static int power(int base, int exponent)
 // The largest divisor of `size` whose power is no larger than it.
 static int root_of(int size, int exponent)
 {
+    assert(size >= 1 && exponent >= 1);
     int root = 1;
     for (int i = 1; power(i, exponent) <= size; i++) {
         if (size % i == 0) root = i;
@@ -58,6 +59,7 @@ struct tp_grid grid_of(const struct parallel *parallel)
         return (struct tp_grid){1, size, 1};
     }
     int x = root_of(size / z, 2);
+    assert(x * (size / z / x) * z == size && "every rank has a place on the grid");
     return (struct tp_grid){x, size / z / x, z};
 }
 

@@ -53,6 +53,7 @@ struct slice window_feeds(const struct window *window, int64_t narrow, struct sl
 // As layout_slice cuts.
 static struct slice part_of(int64_t size, int parts, int part)
 {
+    assert(parts >= 1 && part >= 0 && part < parts);
     int64_t each = (size + parts - 1) / parts, first = smaller(part * each, size);
     return (struct slice){first, smaller(each, size - first)};
 }

@@ -52,6 +52,7 @@ static int rank_in(const struct mesh *mesh, int stage, int place)
 struct group_shape mesh_group_between(const struct mesh *mesh, const struct cluster *cluster,
                                       int first, int second)
 {
+    assert(first >= 0 && second >= 0);
     int counts[] = {mesh_stage_ranks(mesh, first), mesh_stage_ranks(mesh, second)};
     int most = counts[0] > counts[1] ? counts[0] : counts[1];
     int beside = counts[0] + counts[1] - most, from_node = -1, to_node = -1;

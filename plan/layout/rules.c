@@ -1,11 +1,13 @@
 #include "plan/layout/rules.h"
 
+#include <assert.h>
 #include <string.h>
 
 static const char *const WHOLE = "whole", *const FOLLOWS = "otherwise";
 
 const char *layout_rule_word(const struct layout_rule *rule)
 {
+    assert((unsigned)rule->dim < DIM_COUNT);
     if (rule->follows) return FOLLOWS;
     return rule->dim == DIM_NONE ? WHOLE : dim_name(rule->dim);
 }
@@ -35,6 +37,7 @@ static bool is_of(const struct layout_rule *rule, const struct block *block, con
 static const struct layout_rule *find(const struct parallel *parallel, enum axis axis,
                                       const struct block *block, const struct op *op)
 {
+    assert(parallel->layout_count == 0 || parallel->layouts);
     const struct layout_rule *found = NULL;
     for (int i = 0; i < parallel->layout_count; i++) {
         const struct layout_rule *rule = &parallel->layouts[i];

@@ -2,6 +2,7 @@
 #include "plan/layout/strategy.h"
 #include "plan/stages.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -81,6 +82,7 @@ static bool check_order(struct question *question, const struct op *op, int tens
 
 static struct layout made_by(const struct question *question, int tensor)
 {
+    assert(question->block->tensors[tensor].producer >= 0 && "what a block makes itself");
     const struct block *block = question->block;
     const struct op *maker = &block->ops[block->tensors[tensor].producer];
     int output = 0;
@@ -259,6 +261,7 @@ static bool is_of_block(const struct layout_rule *rule, const struct block *bloc
 static bool is_on_stage(const struct graph *graph, const struct parallel *parallel,
                         const struct chunk_span *spans, const struct layout_rule *rule)
 {
+    assert(rule->stage >= 0 && rule->stage < parallel->degree[AXIS_PP]);
     for (int c = 0; c < parallel->vpp; c++) {
         const struct chunk_span *span = &spans[rule->stage * parallel->vpp + c];
         for (int i = span->first; i < span->first + span->count; i++) {

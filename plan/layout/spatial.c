@@ -62,6 +62,7 @@ static struct halo around_result(const struct op *op, const struct image_cut *cu
 
 static int parts_of(const struct mesh *mesh, const struct layout *layout, enum dim dim)
 {
+    assert(dim == DIM_HEIGHT || dim == DIM_WIDTH);
     return mesh_size(mesh, layout_axes_on(layout, dim));
 }
 

@@ -1,5 +1,7 @@
 #include "plan/lower/lowering.h"
 
+#include <assert.h>
+
 bool instr_adds_rows(const struct block_program *program, const struct instr *instr)
 {
     return instr->collective == COLLECTIVE_NONE && instr->kind == OP_GATHER_BACKWARD &&
@@ -28,6 +30,7 @@ bool instr_begins_rows(const struct block_program *program, const struct instr *
 {
     if (!instr_adds_rows(program, instr)) return false;
     int parameter = parameter_of(program, instr);
+    assert(parameter >= 0 && "rows are added to the gradient of a table");
     *is_tied = program->block->tensors[parameter].tie != NULL;
     for (const struct instr *at = program->instrs; at < instr; at++) {
         if (at->collective == COLLECTIVE_NONE && parameter_of(program, at) == parameter)

@@ -2,6 +2,8 @@
 
 #include "models/op.h"
 
+#include <assert.h>
+
 enum {
     GRAIN = 16,   // of the sides of products in 8 bits (executor/cuda/low_precision.c)
     ROW_DIMS = 2  // batch and seq, which a weight's gradient sums
@@ -143,6 +145,7 @@ static void find_hosts(struct casting *casting)
 
 static void make_cast(struct casting *casting, int buffer)
 {
+    assert(casting->host[buffer] > 0 && casting->cast[buffer] == 0);
     struct block_program *program = casting->program;
     struct instr *host = &program->instrs[casting->host[buffer] - 1];
     ARENA_GROW(casting->arena, program->buffers, program->buffer_count, casting->capacity);
@@ -151,6 +154,7 @@ static void make_cast(struct casting *casting, int buffer)
     made.packed = made.external = false;
     made.cast = true;
     program->buffers[program->buffer_count] = made;
+    assert(host->output_count == 1 && "an instruction casts one of its operands");
     host->outputs[host->output_count++] = program->buffer_count;
     host->cast = host->inputs[0] == buffer ? 1 : 2;
     casting->cast[buffer] = 1 + program->buffer_count++;

@@ -1,5 +1,7 @@
 #include "plan/lower/lowering.h"
 
+#include <assert.h>
+
 // What is known from the end of the program up to an instruction.
 struct ending {
     bool *read;   // by buffer: something that stays reads it
@@ -50,5 +52,6 @@ void lowering_stop_early(struct lowering *low)
     while (phase < PHASE_COUNT)
         program->phase_first[phase++] = count;
     program->phase_first[PHASE_COUNT] = program->instr_count = count;
+    assert(program->phase_first[0] == 0 && program->phase_first[PHASE_WEIGHT] <= count);
     arena_reset(low->arena, before);
 }

@@ -98,6 +98,7 @@ static bool reads_kernel(const struct fusing *fusing, int index, int kernel)
 // what the kernel makes. Kernels run as a whole, so that all of one is tainted when a member is.
 static bool is_apart(struct fusing *fusing, int index, int kernel)
 {
+    assert(kernel >= 0 && kernel < index && "a kernel begins at its first member");
     memset(fusing->tainted, 0, (size_t)fusing->program->instr_count * sizeof *fusing->tainted);
     for (bool changed = true; changed;) {
         changed = false;

@@ -82,6 +82,7 @@ static bool commutes(const struct block_program *program, const struct instr *a,
 
 bool group_may_pass(const struct grouping *grouping, int index, int from, int to)
 {
+    assert(from >= 0 && to <= grouping->program->instr_count);
     for (int i = from; i < to; i++) {
         if (!commutes(grouping->program, group_at(grouping, index), group_at(grouping, i)))
             return false;
@@ -113,6 +114,7 @@ void group_move_down(struct grouping *grouping, int first, int end, int to)
 
 void group_move_up(struct grouping *grouping, int index, int to)
 {
+    assert(to <= index && to >= grouping->begin);
     struct instr held = *group_at(grouping, index);
     int number = grouping->numbers[index], *at = grouping->numbers;
     memmove(group_at(grouping, to + 1), group_at(grouping, to), (size_t)(index - to) * sizeof held);

@@ -5,6 +5,8 @@
 #include "plan/lower/merged.h"
 #include "plan/lower/packed.h"
 
+#include <assert.h>
+
 // The GEMM that made input `k` of `index` for it alone; -1.
 static int gemm_before(const struct grouping *grouping, int index, int k)
 {
@@ -21,6 +23,7 @@ static int gemm_before(const struct grouping *grouping, int index, int k)
 // SUM: every GEMM that can stand right before the sum.
 static bool join_sum(struct grouping *grouping, int index)
 {
+    assert(index >= grouping->begin && group_at(grouping, index)->joined == 0);
     const struct instr sum = *group_at(grouping, index);
     int first = index;
     if (sum.kind != OP_ADD || block_program_crosses(grouping->program, sum.outputs[0]))
@@ -332,6 +335,7 @@ static bool (*const RULES[JOIN_COUNT])(struct grouping *grouping, int index) = {
 // Rows may lie apart for the rules of rows and of rotations alone.
 static void try_rules(struct grouping *grouping, int index)
 {
+    assert(index >= grouping->begin && index < grouping->program->instr_count);
     if (!group_is_plain(grouping, index) || !group_is_alone(grouping, index)) return;
     unsigned joins = grouping->joins;
     if (group_has_views(grouping, index)) joins &= 1u << JOIN_ROWS | 1u << JOIN_ROPES;

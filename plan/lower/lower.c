@@ -52,6 +52,7 @@ static struct lowering start(struct arena *arena, const struct lower_request *re
         facts = made;
     }
     const struct block *block = facts->block;
+    assert(facts->forward_op_count >= 0 && facts->forward_op_count <= block->op_count);
     unsigned data = mesh_axes_of(request->mesh, AXIS_DP);
     struct lowering low = {
         .arena = arena,
@@ -97,6 +98,7 @@ static bool stores_apart(const struct lowering *low)
 // gradient and the terms of it.
 static struct layout keep_stored(struct lowering *low, int tensor, const struct layout *read)
 {
+    assert(low->stored && low->block->tensors[tensor].role == TENSOR_PARAMETER);
     const struct block *block = low->block;
     struct layout stored =
         strategy_stored(low->mesh, low->request->parallel, &block->tensors[tensor], read);
@@ -179,6 +181,7 @@ static void list_parameters(struct lowering *low)
 
 static void begin_phase(struct lowering *low, enum phase phase)
 {
+    assert(phase >= low->phase && "phases follow each other");
     low->phase = phase;
     low->program->phase_first[phase] = low->program->instr_count;
 }
@@ -227,6 +230,7 @@ static void make_inputs_again(struct lowering *low, int index);
 
 static void recompute(struct lowering *low, int index)
 {
+    assert(!low->recompute && index < low->facts->forward_op_count);
     make_inputs_again(low, index);
     low->recompute = true;
     lowering_op(low, index);
@@ -297,6 +301,7 @@ static void place_output_gradients(struct lowering *low)
 // The gradient of a parameter that is kept split goes to where that is as soon as it is made.
 static void put_gradients(struct lowering *low, int index)
 {
+    assert(index >= low->facts->forward_op_count && "forward makes no gradient");
     const struct op *op = &low->block->ops[index];
     for (int i = 0; low->stored && i < op->output_count; i++) {
         int t = op->outputs[i];

@@ -51,6 +51,7 @@ bool lowering_is_stored(const struct lowering *low, int tensor, const struct lay
 
 int lowering_buffer(struct lowering *low, int tensor, const struct layout *layout)
 {
+    assert(tensor >= 0 && tensor < low->block->tensor_count);
     const struct tensor *of = &low->block->tensors[tensor];
     int64_t elements =
         layout_local_elements(layout, low->mesh, of, low->batch, low->request->seq_len);
@@ -71,6 +72,7 @@ int lowering_buffer(struct lowering *low, int tensor, const struct layout *layou
 static double capacity_room(const struct lowering *low, const struct layout *layout, double density,
                             bool is_split)
 {
+    assert(density > 0 && low->request->seq_len > 0);
     const struct lower_request *request = low->request;
     int64_t capacity = density_capacity(density, request->capacity_factor, request->seq_len);
     double full = (double)capacity / ((double)request->seq_len * density);
@@ -102,6 +104,7 @@ bool lowering_is_ragged(const struct lowering *low, int tensor)
 // from either side.
 static int window_steps(const struct op *op, int64_t ranks, int64_t seq)
 {
+    assert(ranks >= 1 && seq > 0);
     if (!op->causal || op->window <= 0 || op->window >= seq) return (int)ranks - 1;
     if (2 * op->prefix * ranks > seq) return (int)ranks - 1;
     int64_t steps = (2 * op->window * ranks + seq - 1) / seq;
@@ -146,6 +149,7 @@ void lowering_shrink(struct lowering *low, int buffer, const struct key_stream *
 
 void lowering_unshrink(struct lowering *low, int buffer)
 {
+    assert(low->program->buffers[buffer].bytes <= low->backing[buffer].whole_bytes);
     low->program->buffers[buffer].bytes = low->backing[buffer].whole_bytes;
     low->backing[buffer].stream_steps = 0;
 }

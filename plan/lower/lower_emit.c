@@ -15,6 +15,7 @@ struct instr *lowering_instr(struct lowering *low)
 
 void lowering_set_home(struct lowering *low, int tensor, int buffer)
 {
+    assert(buffer >= 0 && buffer < low->program->buffer_count);
     low->places[tensor] = (struct place){.home = buffer, .copies = -1, .moved = -1};
 }
 
@@ -58,6 +59,7 @@ static int64_t payload(const struct lowering *low, const struct change *change, 
 static void emit_collective(struct lowering *low, const struct change *change, int input,
                             int output)
 {
+    assert(input >= 0 && output >= 0 && output < low->program->buffer_count);
     const struct buffer *from = &low->program->buffers[input];
     int steps =
         low->backing[change->collective == COLLECTIVE_ALL_GATHER ? output : input].stream_steps;
@@ -153,6 +155,7 @@ static int find_copy(const struct lowering *low, const struct place *place,
 static void keep_copy(struct lowering *low, struct place *place, int buffer)
 {
     bool has_older = place->copies_group == low->group;
+    assert(!(has_older && place->copies == buffer) && "a list has no ring");
     low->backing[buffer].older = has_older ? place->copies : -1;
     place->copies = buffer;
     place->copies_group = low->group;
@@ -160,6 +163,7 @@ static void keep_copy(struct lowering *low, struct place *place, int buffer)
 
 static void keep_moved(struct lowering *low, struct place *place, int buffer)
 {
+    assert(buffer != place->moved && "a list has no ring");
     low->backing[buffer].older = place->moved;
     place->moved = buffer;
 }
@@ -243,6 +247,7 @@ void lowering_fetch(struct lowering *low, int64_t bytes)
 
 void lowering_exchange_counts(struct lowering *low, int op, unsigned axes, int64_t expert_count)
 {
+    assert(expert_count > 0 && axes != 0);
     struct change change = {.collective = COLLECTIVE_ALL_GATHER, .axes = axes, .dim = DIM_EXPERT};
     struct layout whole = {.of = {0}};
     int64_t bytes = expert_count * lowering_element_bytes(low, ELEMENT_INT64);

@@ -25,6 +25,7 @@ static void touch(const struct lifetimes *of, int buffer, int time)
 
 static void touch_for(const struct lifetimes *of, int buffer, int first, int last)
 {
+    assert(first >= 0 && first <= last);
     touch(of, buffer, first);
     touch(of, buffer, last);
 }
@@ -63,6 +64,7 @@ static bool is_inside_norm(const struct block_program *program, const struct ins
 // The operator that an exchange stands inside of.
 static const struct instr *around(const struct block_program *program, int index)
 {
+    assert(program->instrs[index].inner > 0 && "an exchange inside an operator");
     int around = index;
     while (program->instrs[around].collective ||
            program->instrs[around].op != program->instrs[index].op)
@@ -162,6 +164,7 @@ static bool puts_gradient(const struct block_program *program, const struct inst
 // gathering runs right before the work that it is for.
 static void find_keys(struct arena *arena, const struct block_program *program, int *key)
 {
+    assert(program->phase_first[PHASE_BACKWARD] <= program->phase_first[PHASE_WEIGHT]);
     int first = program->phase_first[PHASE_BACKWARD], weights = program->phase_first[PHASE_WEIGHT];
     int *made_at = ARENA_NEW(arena, int, program->buffer_count);
     for (int b = 0; b < program->buffer_count; b++)
@@ -198,6 +201,7 @@ static void find_keys(struct arena *arena, const struct block_program *program, 
 
 int *lower_fused_order(struct arena *arena, const struct block_program *program)
 {
+    assert(program->phase_first[PHASE_WEIGHT] <= program->instr_count);
     int count = program->instr_count, weights = program->phase_first[PHASE_WEIGHT];
     int *key = ARENA_NEW(arena, int, count);
     find_keys(arena, program, key);
@@ -370,6 +374,7 @@ static int64_t beside_logits_bytes(struct lowering *low, const struct order *ord
     for (int b = 0; b < program->buffer_count; b++) {
         if (program->buffers[b].saved && is_logits[b]) saved_bytes -= program->buffers[b].bytes;
     }
+    assert(saved_bytes >= 0 && "logits are a part of what is saved");
     find_peaks(low, order, of, is_logits, peak_bytes);
     bool is_forward = peak_bytes[PHASE_FORWARD] > peak_bytes[PHASE_BACKWARD];
     return above(peak_bytes[is_forward ? PHASE_FORWARD : PHASE_BACKWARD], saved_bytes);

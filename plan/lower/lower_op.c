@@ -78,6 +78,7 @@ static bool reduces_split(const struct lowering *low, const struct op *op,
 // Backward has the strategies of forward, a sum of gradients its own.
 const struct op_layouts *lowering_layouts(struct lowering *low, int index)
 {
+    assert(index >= 0 && index < low->block->op_count);
     struct op_layouts *layouts = &low->layouts[index];
     if (layouts->known) return layouts;
     const struct op *op = &low->block->ops[index];
@@ -270,6 +271,7 @@ void lowering_measure(const struct lowering *low, const struct op *op, struct in
 
 static struct instr *begin(struct lowering *low, int index)
 {
+    assert(index >= 0 && index < low->block->op_count);
     struct instr *instr = lowering_instr(low);
     instr->op = index;
     instr->kind = low->block->ops[index].kind;
@@ -286,6 +288,7 @@ static void place_output(struct lowering *low, int tensor, int buffer)
 // Axes over which every term is partial; the sum may stay so.
 static unsigned all_partial(const struct lowering *low, const struct block_sum *sum)
 {
+    assert(sum->input_count > 0 && "of no term every axis would be partial");
     unsigned axes = ~0u;
     for (int i = 0; i < sum->input_count; i++) {
         struct layout home = lowering_home_layout(low, sum->inputs[i]);
@@ -296,6 +299,7 @@ static unsigned all_partial(const struct lowering *low, const struct block_sum *
 
 static void emit_sum(struct lowering *low, int index, const int *buffers, int count, int output)
 {
+    assert(count >= 2 && count <= OP_INPUT_MAX);
     struct instr *instr = begin(low, index);
     instr->input_count = count;
     memcpy(instr->inputs, buffers, (size_t)count * sizeof *buffers);
@@ -402,6 +406,7 @@ static int64_t inner_bytes(const struct lowering *low, const struct op *op,
 // the axes of that dim, made whole. The first of a loss is a maximum, all others are sums.
 static void lower_inner_reductions(struct lowering *low, int index, const struct strategy *strategy)
 {
+    assert(low->layouts[index].known);
     const struct op *op = &low->block->ops[index];
     const struct op_rule *rule = op_rule(op->kind);
     int count = low->layouts[index].reduces ? op_inner_reductions(op) : 0;
@@ -439,6 +444,7 @@ static void exchange_counts(struct lowering *low, int index, const struct strate
     if (!axes) return;
     const struct tensor *rows = &low->block->tensors[op->outputs[0]];
     int expert = tensor_find_dim(rows, DIM_EXPERT);
+    assert(expert >= 0 && "rows go to experts");
     lowering_exchange_counts(low, index, axes, rows->extents[expert].size);
 }
 

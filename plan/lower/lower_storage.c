@@ -1,6 +1,8 @@
 #include "plan/lower/lowering.h"
 #include "plan/passes.h"
 
+#include <assert.h>
+
 // Parameters that are stored otherwise than they are computed with: in shards (ZeRO), or on the
 // host.
 
@@ -12,6 +14,7 @@ unsigned lowering_shard_axes(const struct lowering *low, enum parameter_kind kin
 
 static enum stored stored_at(int zero)
 {
+    assert(zero == 2 || zero == 3);
     return zero == 3 ? STORED_WEIGHTS : STORED_GRADIENTS;
 }
 
@@ -59,6 +62,7 @@ static void change_each(struct lowering *low, enum parameter_kind kind, const st
 
 static void change_flat(struct lowering *low, int zero, int8_t from, int8_t to)
 {
+    assert(from != to);
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
         enum parameter_kind of = (enum parameter_kind)kind;
         int64_t bytes = flat_bytes(low, of);

@@ -1,5 +1,7 @@
 #include "plan/lower/lowering.h"
 
+#include <assert.h>
+
 // The mark of the forward contraction that reads a parameter; 0: it shares its input with none.
 static int merge_of(const struct lowering *low, int tensor)
 {
@@ -17,6 +19,7 @@ static int merge_of(const struct lowering *low, int tensor)
 static enum dim last_of(const struct tensor *tensor, int merge)
 {
     bool is_by_output = merge > 0 && tensor_find_dim(tensor, DIM_EXPERT) < 0;
+    assert(tensor->rank >= (is_by_output ? 2 : 1));
     return tensor->extents[tensor->rank - (is_by_output ? 2 : 1)].dim;
 }
 

@@ -58,6 +58,7 @@ static int place_of(const struct sharing *sharing, int op)
 
 static const struct instr *member(const struct sharing *sharing, int m)
 {
+    assert(m >= 0 && m < sharing->count);
     return group_at(&sharing->of, place_of(sharing, sharing->ops[m]));
 }
 
@@ -89,6 +90,7 @@ static bool is_even(const struct sharing *sharing, int parameter)
 // Whether the parameters of these operators stand one behind another. Sorts the operators.
 static bool sort_by_parameter(const struct sharing *sharing, int *ops, int *parameters, int count)
 {
+    assert(count >= 1 && count <= MEMBERS_MAX);
     for (int i = 0; i < count; i++) {
         int op = ops[i], parameter = parameter_of(sharing, op), at = i;
         if (parameter < 0 || !is_even(sharing, parameter)) return false;

@@ -32,6 +32,7 @@ static void show(struct block_program *program, const int8_t *views)
 void packed_add(struct arena *arena, struct block_program *program, const struct packed_part *parts,
                 int count, struct packed_room *room)
 {
+    assert(count > 1 && parts[0].count > 0 && "one part alone is packed already");
     int whole = add_buffer(arena, program, parts, count, room);
     int8_t *views = ARENA_NEW(arena, int8_t, program->buffer_count);
     int64_t row = 0, first = 0;

@@ -100,6 +100,7 @@ static bool find(struct lowering *low, int index, const int *relay_of, struct re
 static int change_part(struct lowering *low, const struct instr *change, unsigned inner, int from,
                        int to)
 {
+    assert(inner && (inner & ~change->axes) == 0);
     bool gathers = change->collective == COLLECTIVE_ALL_GATHER;
     struct instr *instr = relay_put(low, change);
     instr->axes = inner;
@@ -121,6 +122,7 @@ static struct layout part_layout(const struct lowering *low, int split, unsigned
 static void emit_gather(struct lowering *low, const struct instr *before, const struct relay *relay,
                         int number)
 {
+    assert(relay->members > 1 && relay->count > 0);
     const struct instr *gather = &before[relay->change];
     unsigned inner = gather->axes & ~relay->axes;
     int part = gather->inputs[0], next = -1, tensor = low->program->buffers[part].tensor;
@@ -199,6 +201,7 @@ static int64_t beside_bytes(const struct lowering *low, const struct relay *rela
 
 static void claim(const struct relay *relay, int *relay_of)
 {
+    assert(relay->count > 0 && relay_of[relay->change] == 0);
     relay_of[relay->change] = 1 + relay->change;
     if (relay->sum >= 0) relay_of[relay->sum] = 1 + relay->change;
     for (int w = 0; w < relay->count; w++)

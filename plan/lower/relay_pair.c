@@ -5,6 +5,7 @@
 #include "plan/lower/relay_parts.h"
 #include "plan/lower/relay_put.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -137,6 +138,7 @@ static bool take_work(const struct lowering *low, int work, const int *is_taken,
 // The axes of the other exchange of whom one goes over these.
 static unsigned other_axes(const struct relay_pair *pair, unsigned axes)
 {
+    assert(axes == pair->axes[0] || axes == pair->axes[1]);
     return pair->axes[axes == pair->axes[0]];
 }
 
@@ -161,6 +163,7 @@ static int sum_at(const struct instr *instrs, const struct relay_pair *pair, int
 
 static int pieces_of(const struct lowering *low, const struct relay_pair *pair, unsigned axes)
 {
+    assert(pair->turns % mesh_size(low->mesh, axes) == 0);
     return pair->turns / mesh_size(low->mesh, axes);
 }
 
@@ -394,6 +397,7 @@ static void deliver(struct lowering *low, const struct instr *before, const stru
 void relay_pair_emit(struct lowering *low, const struct instr *before,
                      const struct relay_pair *pair, int number)
 {
+    assert(pair->turns > 2 && pair->gather_count > 0 && pair->work_count > 0);
     int *parts = ARENA_NEW(low->arena, int, pair->gather_count);
     int *next = ARENA_NEW(low->arena, int, pair->gather_count);
     int *made = ARENA_NEW(low->arena, int, pair->sum_count);

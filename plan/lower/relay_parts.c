@@ -1,5 +1,7 @@
 #include "plan/lower/relay_parts.h"
 
+#include <assert.h>
+
 const struct tensor *relay_tensor(const struct lowering *low, int buffer)
 {
     int tensor = low->program->buffers[buffer].tensor;
@@ -25,6 +27,7 @@ static bool is_matrix(const struct tensor *tensor)
 bool relay_is_even(const struct lowering *low, const struct tensor *tensor, enum dim dim,
                    const struct layout *layout, int pieces)
 {
+    assert(pieces >= 1 && tensor_find_dim(tensor, dim) >= 0);
     const struct extent *extent = &tensor->extents[tensor_find_dim(tensor, dim)];
     int64_t size = extent_size(extent, low->batch, low->request->seq_len);
     return size % ((int64_t)mesh_size(low->mesh, layout_axes_on(layout, dim)) * pieces) == 0;

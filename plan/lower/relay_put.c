@@ -1,5 +1,7 @@
 #include "plan/lower/relay_put.h"
 
+#include <assert.h>
+
 bool relay_reads(const struct instr *instr, int buffer)
 {
     for (int i = 0; i < instr->input_count; i++)
@@ -62,6 +64,7 @@ int relay_part(struct lowering *low, int tensor, const struct layout *like, unsi
 
 void relay_cut(struct lowering *low, int buffer, int pieces)
 {
+    assert(pieces > 1 && low->program->buffers[buffer].bytes % pieces == 0);
     low->program->buffers[buffer].pieces = pieces;
     low->program->buffers[buffer].bytes /= pieces;
     low->backing[buffer].whole_bytes /= pieces;
@@ -110,6 +113,7 @@ void relay_slice(struct lowering *low, const struct instr *gather, int own, int 
 void relay_work(struct lowering *low, const struct instr *change, const struct instr *like,
                 int rows, int part, int number)
 {
+    assert(rows >= 1 && rows <= like->input_count + like->output_count);
     struct instr *instr = relay_put(low, like);
     instr->rows = rows;
     instr->dim = change->dim;

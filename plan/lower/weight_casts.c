@@ -1,5 +1,7 @@
 #include "plan/lower/casts.h"
 
+#include <assert.h>
+
 enum { UNREAD = -1, REFUSED = -2 };
 
 struct keeping {
@@ -73,6 +75,7 @@ static void read_weight(struct keeping *keeping, int index)
     int weight = weight_of(keeping->program, instr), lead, members;
     if (weight < 0 || keeping->lead[weight] == REFUSED) return;
     read_together(keeping, index, &lead, &members);
+    assert(lead >= 0 && lead <= weight && members >= 1);
     bool is_first = keeping->lead[weight] == UNREAD;
     bool is_alike = keeping->lead[weight] == lead && keeping->members[weight] == members;
     bool fits = may_read(keeping, instr) && (is_first || is_alike);

@@ -1,5 +1,7 @@
 #include "plan/schedules/common.h"
 
+#include <assert.h>
+
 // GPipe (Huang et al. 2019): all forwards, then all backwards. Needs the memory of every
 // micro-batch.
 
@@ -19,6 +21,7 @@ static int in_flight_of(const struct schedule_shape *shape, int stage,
 // A stage ends its backwards by the same path from the turn on, over the stages above it.
 static void fill_ends(const struct pipeline_times *times, double turn_s, double *end_s)
 {
+    assert(times->runs->run_count >= 1 && times->shape.micro_batch_count >= 1 && turn_s >= 0);
     const struct stage_runs *runs = times->runs;
     double hop_s = schedule_hop(times), gap_s = times->hop_overlapped ? 0 : hop_s;
     int last = times->shape.stage_count - 1, rounds = times->shape.micro_batch_count - 1;

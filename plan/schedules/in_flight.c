@@ -23,6 +23,7 @@ static void raise(struct schedule_in_flight *hold, const struct schedule_in_flig
 
 void hold_list_add(struct hold_list *list, const struct schedule_in_flight *moment)
 {
+    assert(list->count <= SCHEDULE_IN_FLIGHT_MAX && list->chunk_count >= 1);
     int chunks = list->chunk_count, kept = 0;
     size_t bytes = (size_t)chunks * sizeof *moment;
     for (int i = 0; i < list->count; i++) {

@@ -1,5 +1,7 @@
 #include "plan/schedules/common.h"
 
+#include <assert.h>
+
 // Interleaved 1F1B (Narayanan et al. 2021, section 2.2): several chunks a stage, so that a
 // micro-batch goes round the ring of stages once a chunk and the bubble shrinks by the number of
 // chunks.
@@ -17,6 +19,7 @@ static bool legal(const struct schedule_shape *shape, const char **why)
 
 static int warm_up_of(const struct schedule_shape *shape, int stage)
 {
+    assert(stage >= 0 && stage < shape->stage_count);
     int warm_up =
         (shape->stage_count - stage - 1) * 2 + (shape->chunk_count - 1) * shape->stage_count;
     int total = shape->chunk_count * shape->micro_batch_count;

@@ -7,6 +7,7 @@
 
 static int warm_up_of(const struct schedule_shape *shape, int stage)
 {
+    assert(stage >= 0 && stage < shape->stage_count);
     int warm_up = shape->tree ? shape->tree->behind[stage] : shape->stage_count - stage - 1;
     return warm_up < shape->micro_batch_count ? warm_up : shape->micro_batch_count;
 }

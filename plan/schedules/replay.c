@@ -48,6 +48,7 @@ static struct chunk_replay *virtual_chunk(const struct play *play, int virtual_s
 
 static void connect(struct arena *arena, struct play *play)
 {
+    assert(play->shape.micro_batch_count >= 1);
     const struct schedule_row *row = play->row;
     int all = play->shape.stage_count * play->shape.chunk_count;
     for (int at = 0; at < all; at++) {
@@ -144,6 +145,7 @@ static void run_to(const struct play *play, const struct repeat *repeat, int rou
 // come as much later.
 static void skip_rounds(const struct play *play, int rounds, int window)
 {
+    assert(rounds > 0 && window > 0);
     int v = play->shape.chunk_count;
     for (int stage = 0; stage < play->shape.stage_count; stage++) {
         struct stage_replay *own = &play->stages[stage];
@@ -201,6 +203,7 @@ static void start(struct arena *arena, struct play *play)
 void replay_ends(const struct pipeline_times *times, const struct schedule_row *row,
                  const struct repeat *repeat, double *end_s)
 {
+    assert(repeat->filled_count >= 0 && times->runs->run_count >= 1);
     struct arena spare = {0};
     struct play play = {times, row, times->shape, schedule_hop(times), NULL, NULL};
     // The rounds settle soon: over 6,000 random plans, half of them with chunks that differ

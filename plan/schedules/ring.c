@@ -123,6 +123,7 @@ static void find_stops(struct ring *ring)
         }
     }
     ring->stops[ring->stop_count++].stage = last;
+    assert(ring->stop_count >= 2 && ring->stop_count <= STOPS);
 }
 
 // One stop's moves up are the next one's moves down: both pass the stages from the one up to the

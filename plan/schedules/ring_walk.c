@@ -80,6 +80,7 @@ struct task_row {
 
 static struct task_row row_of(const struct ring_walker *walk, const double *table, int chunk)
 {
+    assert(chunk < walk->v);
     double move_s = chunk < 0 ? NEVER_S : walk->hop_s - walk->gap_s;
     return (struct task_row){table + (chunk < 0 ? walk->v : chunk) * walk->p, move_s};
 }
@@ -147,6 +148,7 @@ static void pass_moment(struct ring_walker *walk, int now)
 static void note_end(struct ring_walker *walk, int moment)
 {
     int left = (walk->block_count + walk->v + 1) * walk->p - moment;
+    assert(left >= 0 && "all backwards have ended");
     int chunk = left / walk->p, stage = left % walk->p;
     if (chunk >= walk->v) return;
     walk->end_s[chunk * walk->p + stage] = walk->at_s[moment % 2][stage] - walk->gap_s;

@@ -85,6 +85,7 @@ static void pass_rounds(const struct play *play, int first, int end)
 
 static void shift(const struct play *play, int rounds, int window)
 {
+    assert(rounds >= 0 && window > 0);
     for (int stage = 0; stage < play->p; stage++) {
         struct stage_round *own = &play->stages[stage];
         double by_s = (own->now_s - own->before_s) / window * rounds;
@@ -114,6 +115,7 @@ static bool grew_alike(const struct play *play)
 // long as before. Returns the first round that is left: a window for what is not alike to meet.
 static int pass_full_rounds(const struct play *play, int first, int end)
 {
+    assert(first <= end);
     int window = play->p / 2 + 3;
     for (int tries = 0; end - first > 2 * window; tries++) {
         for (int stage = 0; stage < play->p; stage++)
@@ -163,6 +165,7 @@ void rounds_ends(const struct pipeline_times *times, rounds_of_stage *rounds_of,
     if (play.p > FEW_STAGES) play.stages = ARENA_NEW(&spare, struct stage_round, play.p);
     start(&play, times, rounds_of, cap);
     int delay = play.stages[play.p - 1].delay, warm_up = play.stages[0].warm_up;
+    assert(warm_up >= 0 && delay >= 0);
     int full = play.m - warm_up;
     int next = -warm_up;
     if (full > delay) {

@@ -108,6 +108,7 @@ static void start(struct arena *arena, const struct grove *grove, const struct s
 
 void tree_ends(const struct pipeline_times *times, const struct schedule_row *row, double *end_s)
 {
+    assert(times->shape.tree && times->shape.stage_count >= 1);
     struct arena spare = {0};
     int stages = times->shape.stage_count, last = stages - 1;
     struct grove grove = {times, row->backward_fused ? TASK_WEIGHT : TASK_BACKWARD,

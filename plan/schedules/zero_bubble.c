@@ -23,6 +23,7 @@
 // none is faster in equal times: tests/simulator/test_zero_bubble.c tries them.)
 static int warm_up_of(int p, int stage, int cap)
 {
+    assert(stage >= 0 && stage < p && cap >= 1 && (p > 1 || cap == 1));
     int above = p - 1 - stage;
     if (cap > p) {
         int step = (cap - 1) / (p - 1), left = (cap - 1) % (p - 1);

@@ -53,6 +53,7 @@ static void put(struct stage_order *order, enum task_kind kind, int chunk)
     ++*done;
     if (kind == TASK_FORWARD) order->held++;
     if (kind == TASK_WEIGHT) order->held--;
+    assert(order->held >= 0 && "a weight gradient follows its forward");
     if (!order->list || kind == TASK_WEIGHT) return;
     struct schedule_in_flight moment[CHUNKS];
     for (int i = 0; i < CHUNKS; i++) {
@@ -66,6 +67,7 @@ static void put(struct stage_order *order, enum task_kind kind, int chunk)
 // Until the first gradient of chunk 0 comes.
 static void fill_start(const struct schedule_shape *shape, int stage, struct stage_order *order)
 {
+    assert(stage >= 0 && stage < shape->stage_count);
     int p = shape->stage_count, above = p - 1 - stage;
     for (int i = 0; i < 2 * above; i++)
         put(order, TASK_FORWARD, 0);

@@ -1,5 +1,6 @@
 #include "plan/script/checking.h"
 
+#include <assert.h>
 #include <string.h>
 
 // The first run that ends behind `offset`.
@@ -37,6 +38,7 @@ void check_map_write(struct check_map *map, int64_t first, int64_t end, int valu
         to++;
     if (to > from && map->runs[to - 1].end > end)
         pieces[count++] = (struct check_run){end, map->runs[to - 1].end, map->runs[to - 1].value};
+    assert(map->count - (to - from) + count <= map->capacity && "reserve makes room");
     memmove(&map->runs[from + count], &map->runs[to],
             (size_t)(map->count - to) * sizeof *map->runs);
     memcpy(&map->runs[from], pieces, (size_t)count * sizeof *pieces);

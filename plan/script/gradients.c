@@ -1,5 +1,7 @@
 #include "plan/script/script.h"
 
+#include <assert.h>
+
 // Who writes a gradient first. Memory for gradients holds what an earlier step, another bucket or
 // other values of the arena left there, and nobody clears it: the first task of a step that makes a
 // parameter's gradient writes it, and all others add. The same of a parameter's part of a room,
@@ -13,6 +15,7 @@ struct begun {
 
 static int stored_at(const struct script *script, int parameter)
 {
+    assert(parameter >= 0 && parameter < script->parameter_count);
     int same_as = script->parameters[parameter].same_as;
     return same_as < 0 ? parameter : same_as;
 }
@@ -33,6 +36,7 @@ static void begin_state(const struct begun *begun, const struct script_task *tas
 static void begin_room(const struct begun *begun, const struct script_task *task,
                        struct script_operand *operand)
 {
+    assert(operand->parameter >= 0 && "a part of a room is a parameter's");
     int *slot = &begun->rooms[operand->parameter];
     operand->adds = *slot == 1 + task->slot;
     *slot = 1 + task->slot;

@@ -2,6 +2,7 @@
 
 #include "plan/boundary.h"
 
+#include <assert.h>
 #include <math.h>
 
 struct building {
@@ -301,6 +302,7 @@ static void part_losses(const struct program *program, struct graph_task *task)
         bool is_same = layout->of[a] <= 0 && program->mesh.axes[a].parent != AXIS_PP;
         if (is_same) copies *= program->mesh.axes[a].size;
     }
+    assert(copies >= 1);
     task->bytes.compute /= copies;
     task->bytes.reals /= copies;
 }
@@ -352,6 +354,7 @@ static void add_update(const struct program *program, const struct step_group *g
 static void put_of_group(struct building *building, enum task_kind kind, int group, int count,
                          struct task_bytes all)
 {
+    assert(count >= 0 && group >= 0);
     if (count == 0) return;
     struct graph_task *task = put(building, kind);
     task->group = group;

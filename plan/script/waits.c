@@ -25,6 +25,7 @@ struct waiting {
 
 static void follow(struct waiting *waiting, int other)
 {
+    assert(other >= 0 && other <= waiting->task && "only what stands before is waited for");
     if (other == 0) return;
     int stream = (int)waiting->script->tasks[other - 1].stream;
     if (waiting->wanted[stream] < other) waiting->wanted[stream] = other;
@@ -197,6 +198,7 @@ static void follow_leaving(struct waiting *waiting, const struct script_task *ta
 
 static void touch_bucket(struct waiting *waiting, struct cell *cells, int bucket, bool writes)
 {
+    assert(bucket >= 0 && bucket < waiting->script->bucket_count);
     const struct script_bucket *of = &waiting->script->buckets[bucket];
     for (int i = 0; i < of->unit_count; i++)
         touch_unit(waiting, cells, of->units[i], writes);
@@ -282,6 +284,7 @@ static int by_task(const void *a, const void *b)
 // What has ended with another task has ended with this one.
 static void learn(struct waiting *waiting, int other)
 {
+    assert(other >= 0 && other < waiting->task);
     int *clock = waiting->clocks[waiting->task];
     for (int s = 0; s < STREAM_COUNT; s++) {
         if (clock[s] < waiting->clocks[other][s]) clock[s] = waiting->clocks[other][s];
@@ -290,6 +293,7 @@ static void learn(struct waiting *waiting, int other)
 
 static void settle(struct waiting *waiting, struct script_task *task)
 {
+    assert(task->wait_count == 0 && "waits are added once");
     int own = (int)task->stream;
     int waits[STREAM_COUNT];
     for (int s = 0; s < STREAM_COUNT; s++) {

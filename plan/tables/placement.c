@@ -1,20 +1,25 @@
 #include "plan/tables/placement.h"
 #include "core/zipf.h"
 
+#include <assert.h>
+
 const char *table_optimizer_name(enum table_optimizer optimizer)
 {
+    assert((unsigned)optimizer < TABLE_OPTIMIZER_COUNT);
     static const char *const NAMES[TABLE_OPTIMIZER_COUNT] = {"sgd", "adagrad", "rowwise-adagrad"};
     return NAMES[optimizer];
 }
 
 const char *cache_policy_name(enum cache_policy policy)
 {
+    assert((unsigned)policy < CACHE_POLICY_COUNT);
     static const char *const NAMES[CACHE_POLICY_COUNT] = {"static", "lru"};
     return NAMES[policy];
 }
 
 int64_t table_row_bytes(enum table_optimizer optimizer, int64_t columns)
 {
+    assert(columns > 0);
     const int64_t state[TABLE_OPTIMIZER_COUNT] = {0, columns, 1};
     return WEIGHT_BYTES * columns + GRADIENT_SUM_BYTES * state[optimizer];
 }
@@ -43,6 +48,7 @@ int64_t piece_bytes(const struct table_piece *piece, enum table_optimizer optimi
 
 double piece_row_share(const struct recommender *model, const struct table_piece *piece)
 {
+    assert(piece->table >= 0 && piece->table < model->table_count);
     return (double)piece->row_count / (double)model->tables[piece->table].row_count;
 }
 
@@ -80,6 +86,7 @@ static double unique_rows(const struct recommender *model, const struct table_wo
 struct table_traffic placement_traffic(const struct table_placement *placement,
                                        const struct table_workload *workload, int rank)
 {
+    assert(rank >= 0 && rank < placement->rank_count);
     const struct recommender *model = placement->model;
     double batch = (double)workload->global_batch;
     double own = batch / placement->rank_count, others = batch - own;

@@ -1,5 +1,7 @@
 #include "plan/tables/placement.h"
 
+#include <assert.h>
+
 // Pieces stand by table, rows, columns: a table is a stack of bands of rows, each cut by columns.
 
 static bool fail(const struct table_placement *placement, int at, const char *what, struct err *err)
@@ -36,6 +38,7 @@ static bool check_piece(const struct table_placement *placement, int at, struct 
 // a set error where they are wrong.
 static int check_band(const struct table_placement *placement, int at, struct err *err)
 {
+    assert(at >= 0 && at < placement->piece_count);
     const struct table_piece *first = &placement->pieces[at];
     int64_t column = 0, width = recommender_row_width(placement->model);
     while (column < width) {
