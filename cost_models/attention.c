@@ -5,6 +5,7 @@
 #include "cost_models/parameters.h"
 #include "models/op_pool.h"
 
+#include <assert.h>
 #include <math.h>
 
 // Work of the rank with most of it over the mean, where ranks hold consecutive queries: the last
@@ -20,6 +21,8 @@ static double causal_imbalance(const struct compute_context *context, const stru
     double all = keys * window - window * window / 2;
     double before = keys - queries, first = fmin(before, window);
     double others = before <= window ? before * before / 2 : before * window - first * first / 2;
+    double ratio = (all - others) / (all * queries / keys);
+    assert(ratio >= 1 - 1e-9 && "the last queries meet no fewer keys than the mean");
     return (all - others) / (all * queries / keys);
 }
 
@@ -47,6 +50,7 @@ static struct rounds rounds_of(const struct compute_context *context,
         double seen = (double)window * (instr->causal || instr->chunked ? 1 : 2);
         rounds.keys = fmin(rounds.keys, seen);
     }
+    assert(rounds.count >= 1 && rounds.keys > 0 && rounds.merge_bytes >= 0);
     return rounds;
 }
 
@@ -103,6 +107,7 @@ static double peak_flop_per_s(const struct compute_context *context, bool is_nar
     return clock_ratio(device) * peak;
 }
 
+// Devices with fp4 are those whose matrix units take block scales and have memory of their own.
 static double wide_head_ratio(const struct compute_context *context, const struct instr *instr,
                               bool is_narrow)
 {
@@ -188,6 +193,7 @@ static void add_own(const struct compute_context *context, const struct block_pr
     stream_beside(context, bytes, kernels, cost);
 }
 
+// A measured row holds for the whole of it, but no row is believed above the device's peak.
 static struct compute_cost price_unfused(const struct compute_context *context,
                                          const struct block_program *program,
                                          const struct instr *instr)
@@ -236,6 +242,7 @@ struct compute_cost attention_price(const struct compute_context *context,
     if (is_narrow) add_casts(context, instr, is_forward, &cost);
     if (is_own) add_own(context, program, instr, rounds.count, &cost);
     if (met.flop > instr->flop) add_attended(context, instr, rounds.count, &cost);
+    assert(isfinite(cost.s) && cost.s >= gap_s && cost.kernel_count >= 1);
     return cost;
 }
 
@@ -264,6 +271,7 @@ static double pooled_imbalance(const struct compute_context *context, const stru
 struct compute_cost pooled_price(const struct compute_context *context, const struct op *op,
                                  const struct instr *instr, struct compute_cost stream)
 {
+    assert(stream.s >= 0 && stream.kernel_count >= 0);
     const struct device_efficiency *efficiency = &context->device->efficiency;
     const struct stack *stack = context->stack;
     bool is_forward = instr->kind == OP_POOLED;
@@ -282,6 +290,7 @@ struct compute_cost pooled_price(const struct compute_context *context, const st
 struct compute_cost choose_price(const struct compute_context *context, const struct op *op,
                                  const struct instr *instr, struct compute_cost stream)
 {
+    assert(instr->heads > 0 && instr->head_dim > 0);
     if (stack_is_own_gpu(context->stack)) return choosing_price(context, instr, &stream);
     const struct device_efficiency *efficiency = &context->device->efficiency;
     double scale = context->stack->attention_forward_scale;

@@ -1,6 +1,7 @@
 #include "cost_models/attention_unfused.h"
 #include "cost_models/parameters.h"
 
+#include <assert.h>
 #include <math.h>
 
 // executor/cuda/attention.c: as many scores as are in memory at a time, but for one head of them.
@@ -18,6 +19,7 @@ static bool cuts_chunk(const struct instr *instr)
     return instr->seq != instr->kv_seq || instr->seq % instr->window != 0;
 }
 
+// The lines of plan/unfused.inc as conditions on one instruction.
 static bool breaks(enum unfused rule, enum precision precision, const struct block_program *program,
                    const struct instr *instr)
 {
@@ -67,6 +69,7 @@ static double keys_of(const struct block_program *program, const struct instr *i
 // Heads that share keys, or all where each has its own.
 static double heads_alike(const struct instr *instr)
 {
+    assert(instr->heads > 0 && instr->kv_heads > 0);
     bool shares = instr->heads > instr->kv_heads;
     return (double)instr->heads / (shares ? (double)instr->kv_heads : 1);
 }
@@ -112,11 +115,13 @@ struct compute_cost unfused_price(const struct compute_context *context,
     double calls = calls_of(program, instr), blocks = (double)k / keys_of(program, instr);
     double key_products = instr->heads > instr->kv_heads ? (double)batch * blocks : calls;
     cost.kernel_count = is_backward(instr) ? 4 * calls + 2 * key_products + 2 : 3 * calls;
+    assert(cost.kernel_count >= 3 && isfinite(cost.s) && cost.s >= 0);
     cost.beside_count = cost.kernel_count - 1;
     cost.s += kernel * cost.kernel_count;
     return cost;
 }
 
+// Backward has the gradients of scores beside the scores, and adds up those of shared keys in fp32.
 static double scratch_bytes(const struct block_program *program, const struct instr *instr,
                             double element)
 {

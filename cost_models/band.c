@@ -52,6 +52,7 @@ static const char *const CONFIDENCES[CONFIDENCE_COUNT] = {"validated", "extrapol
 
 const char *band_kind(int64_t expert_count, bool narrow)
 {
+    assert(expert_count >= 0);
     return expert_count > 0 ? KINDS[2] : KINDS[narrow];
 }
 
@@ -80,6 +81,7 @@ static void read_band(const struct json *row, struct band *band, struct err *err
     if (!err->kind) band->confidence = (enum confidence)confidence;
 }
 
+// What bands_find falls back to has to be there, so that it finds a row of any known kind.
 static void check_kinds(const struct json *rows, const struct bands *bands, struct err *err)
 {
     for (int i = 0; i < KIND_COUNT && !err->kind; i++) {
@@ -149,6 +151,7 @@ const struct bands *bands_load(struct arena *arena, struct err *err)
 
 static void write_band(struct json_writer *writer, const struct band *band)
 {
+    assert(band->low_ratio <= 1 && band->high_ratio >= 1 && "as the reader wants it");
     json_open_flat(writer, NULL, '{');
     const struct json_field *by_hand = json_put_fields(writer, BAND_FIELDS, band);
     json_put_text(writer, by_hand->key, confidence_name(band->confidence));
@@ -194,12 +197,14 @@ static const struct band *named(const struct bands *bands, const char *device, c
     return NULL;
 }
 
+// A prediction that rests on both is no surer than the less sure of them.
 static const struct band *wider(const struct band *a, const struct band *b)
 {
     if (!a || !b) return a ? a : b;
     return a->high_ratio / a->low_ratio >= b->high_ratio / b->low_ratio ? a : b;
 }
 
+// From the most particular to the least: the pair, the device and the stack each alone, neither.
 const struct band *bands_find(const struct bands *bands, const char *device, const char *stack,
                               const char *kind, bool calibrated)
 {
@@ -216,6 +221,7 @@ const struct band *bands_find(const struct bands *bands, const char *device, con
 
 const struct band_pairs *bands_pairs(const struct bands *bands, double difference_ratio)
 {
+    assert(difference_ratio >= 0 && "of the slower over the faster");
     for (int i = 0; i < bands->pairs_count; i++) {
         const struct band_pairs *pairs = &bands->pairs[i];
         bool last = pairs->difference_ratio == 0;

@@ -1,5 +1,6 @@
 #include "cost_models/band.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -33,6 +34,7 @@ static const struct json_field ANCHORED_FIELDS[] = {
 
 static void widen(struct arena *arena, struct bands *bands)
 {
+    assert(bands->selection.mean_ratio > 0 && bands->selection.error_ratio >= 0);
     const struct selection_band *selection = &bands->selection;
     double low = selection->mean_ratio / (1 + selection->error_ratio);
     double high = selection->mean_ratio * (1 + selection->error_ratio);

@@ -1,6 +1,7 @@
 #include "core/units.h"
 #include "cost_models/band.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Datasheet rows count the same runs once more.
@@ -10,6 +11,7 @@ static bool is_own(const struct band *band, const char *device, const char *stac
            strcmp(band->stack, stack) == 0;
 }
 
+// A family may have run on several devices, so that only rows of device "*" count each once.
 int bands_families(const struct bands *bands, const char *stack)
 {
     int count = 0;
@@ -28,8 +30,10 @@ int bands_runs(const struct bands *bands, const char *device, const char *stack)
     return count;
 }
 
+// Node groups may repeat a device: its runs count once.
 int bands_cluster_runs(const struct bands *bands, const struct cluster *cluster, const char *stack)
 {
+    assert(cluster->node_group_count > 0);
     int count = 0;
     for (int i = 0; i < cluster->node_group_count; i++) {
         const char *device = cluster->nodes[i].device->name;

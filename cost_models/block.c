@@ -135,6 +135,7 @@ static void add_exchange(struct memo *memo, const struct exchange *exchange, str
                                       : cost_of(memo, exchange->collective, &exchange->routing,
                                                 exchange->axes, exchange->bytes);
     double s = cost.s;
+    assert(isfinite(s) && s >= 0 && exchange->share > 0 && exchange->share <= 1);
     note_exchange(memo, exchange, exchange->share, &cost, exchange->share * s);
     if (exchange->kind == EXCHANGE_FETCH) tally->fetch_share = exchange->share;
     if (exchange->deep) tally->read_s += s - copies_s(memo->context, TIER_HOST, exchange->bytes, 1);
@@ -153,6 +154,7 @@ static void add_compute(const struct price_context *context, const struct block_
                         const struct instr *instr, struct tally *tally)
 {
     struct compute_cost cost = compute_price(&context->compute, program, instr);
+    assert(isfinite(cost.s) && cost.s >= 0 && cost.kernel_count >= 0);
     ledger_add_operator(context->ledger, program, instr, &cost);
     bool attends = instr->kind == OP_ATTENTION || instr->kind == OP_ATTENTION_BACKWARD;
     *(instr->recompute ? &tally->recompute_s : &tally->compute_s) += cost.s;
@@ -329,6 +331,7 @@ static double write_phase(const struct stack *stack, struct tally *tally,
     }
     double wait_s =
         fmax(host_wait_s(stack, device_s, host_s_of(stack, tally)), tally->hiding_s - work_s);
+    assert(isfinite(device_s) && wait_s >= -1e-9 * (device_s + work_s));
     phase_s[PART_COMPUTE] += tally->compute_s + wait_s;
     phase_s[PART_RECOMPUTE] += tally->recompute_s;
     phase_s[PART_DP] += tally->gather_s + tally->scatter_s;
@@ -404,6 +407,7 @@ struct block_work *block_work(struct arena *arena, const struct price_context *c
     }
     work->exchanges = ARENA_NEW(arena, struct exchange, collective_count);
     add_program(context, mesh, program, NULL, work);
+    assert(work->exchange_count <= collective_count);
     return work;
 }
 

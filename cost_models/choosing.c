@@ -3,8 +3,10 @@
 #include "cost_models/gemm.h"
 #include "plan/choose_parts.h"
 
+#include <assert.h>
 #include <math.h>
 
+// Of our back end for GPUs alone: other software is priced by its FLOP (choose_price).
 static bool choosing_is_own(const struct stack *stack, const struct instr *instr)
 {
     return instr->kind == OP_CHOOSE && instr->collective == COLLECTIVE_NONE &&
@@ -22,6 +24,7 @@ struct compute_cost choosing_price(const struct compute_context *context, const 
     double narrow_bytes = precision_bytes(wide.precision);
     int64_t queries = instr->seq, keys = instr->kv_seq, heads = instr->heads;
     int64_t some = choose_queries(queries, heads, keys);
+    assert(some > 0 && "parts have queries");
     for (int64_t first = 0; first < queries; first += some) {
         enum bound bound;
         int64_t left = queries - first, count = some < left ? some : left;
@@ -41,6 +44,7 @@ struct compute_cost choosing_price(const struct compute_context *context, const 
                                  .beside_count = batch * launches - 1};
 }
 
+// The CUDA back end has no kernel that skips keys which were not chosen: it masks them.
 static bool attends_to_all(const struct stack *stack, const struct block *block,
                            const struct instr *instr)
 {
@@ -60,6 +64,7 @@ struct instr attended_instr(const struct stack *stack, const struct block *block
     struct op all = *op;
     all.top_k = 0;
     double pairs = op_attended_pairs(&all, instr->seq, instr->kv_seq);
+    assert(pairs > 0 && pairs >= op_attended_pairs(op, instr->seq, instr->kv_seq) * (1 - 1e-9));
     met.window = op->window;
     met.flop *= pairs / op_attended_pairs(op, instr->seq, instr->kv_seq);
     met.read_bytes += (int64_t)(2 * pairs * (double)(instr->batch * instr->heads));
@@ -67,9 +72,12 @@ struct instr attended_instr(const struct stack *stack, const struct block *block
     return met;
 }
 
+// Attention that meets all keys is cut so that the numbers for its pairs fit: a kernel and a mask
+// for each part.
 void add_attended(const struct compute_context *context, const struct instr *instr, double blocks,
                   struct compute_cost *cost)
 {
+    assert(blocks >= 1 && (double)instr->kv_seq >= blocks);
     int64_t keys = instr->kv_seq / (int64_t)blocks;
     struct attended_part part = attended_part(instr->batch, instr->seq, keys);
     double parts = (double)attended_parts(instr->batch, instr->seq, keys);

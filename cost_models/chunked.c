@@ -2,6 +2,7 @@
 #include "models/op_scan.h"
 #include "plan/scan_chunks.h"
 
+#include <assert.h>
 #include <math.h>
 
 bool scan_is_chunked(const struct stack *stack, const struct block *block,
@@ -30,7 +31,9 @@ static struct chunk_scan scan_of(const struct block *block, const struct instr *
                               .bytes = (int64_t)fmax(2, precision_bytes(precision)),
                               .is_backward = is_backward,
                               .is_steady = op_scan_is_steady(op)};
+    assert(scan.heads == scan.groups * scan.heads_each && scan.state > 0);
     scan.length = chunk_length(&scan);
+    assert(scan.length > 0);
     return scan;
 }
 
@@ -58,6 +61,8 @@ static double part_s(const struct compute_context *context, const struct chunk_s
     return s;
 }
 
+// Products in 16 bits at the rate of GEMMs, and what other kernels move at that of memory; both
+// have launches.
 struct compute_cost chunked_price(const struct compute_context *context,
                                   const struct block_program *program, const struct instr *instr)
 {
@@ -68,6 +73,7 @@ struct compute_cost chunked_price(const struct compute_context *context,
     int64_t parts = 0;
     for (int64_t head = 0; head < scan.heads; parts++) {
         struct chunk_part part = chunk_part_at(&scan, head);
+        assert(part.heads > 0 && head + part.heads <= scan.heads);
         products_s += part_s(&wide, &scan, &part, &launches);
         head += part.heads;
     }

@@ -278,11 +278,13 @@ static struct shares direct_shares(const struct paths *paths)
     };
 }
 
+// Of rows that fall anywhere with equal chance: 1 less the chance that none falls on a place.
 static double places_of_all(double count, int rows)
 {
     return count * (1 - real_power_int(1 - 1 / count, rows));
 }
 
+// Binomial coefficient, 0 where there is no such choice.
 static double choose(int from, int count)
 {
     double ways = count >= 0 && count <= from;
@@ -301,6 +303,7 @@ static double places_reached(double count, const struct routing *routing)
     if (fmod(groups, count) != 0) return fmin(places_of_all(count, rows), open);
     int own = (int)(groups / count);
     double reached = 0;
+    assert(own >= 1 && own <= groups);
     for (int found = 1; found <= own && found <= open; found++) {
         double ways = choose(own, found) * choose(groups - own, open - found);
         reached +=

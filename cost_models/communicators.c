@@ -1,5 +1,7 @@
 #include "cost_models/communicators.h"
 
+#include <assert.h>
+
 // The groups of a plan: of each axis, of the gradients, of all ranks, and of the shards of both
 // kinds of parameters.
 enum { SHARD_GROUPS_AT = AXIS_COUNT + 2, GROUP_COUNT = SHARD_GROUPS_AT + 2 * STORED_COUNT };
@@ -32,6 +34,7 @@ static struct communicators of_mesh(const struct program *program)
         all.count++;
         all.rank_sum += ranks;
     }
+    assert(all.count <= GROUP_COUNT && all.rank_sum >= 2.0 * all.count);
     return all;
 }
 
@@ -52,8 +55,10 @@ struct communicators communicators_of(const struct program *program)
     return (struct communicators){most.count + 2, most.rank_sum + stages + mesh->rank_count};
 }
 
+// One after another, as each is made in a call that all its ranks meet in.
 double communicators_s(const struct communicators *communicators, const struct failures *failures)
 {
+    assert(communicators->count >= 0 && communicators->rank_sum >= communicators->count);
     return failures->communicator_s * communicators->count +
            failures->communicator_rank_s * communicators->rank_sum;
 }

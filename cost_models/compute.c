@@ -56,6 +56,7 @@ static double tiled_flop(const struct device *device, const struct gemm *gemm)
             }
         }
     }
+    assert(isfinite(best) && best >= 0);
     return best;
 }
 
@@ -187,6 +188,7 @@ static struct compute_cost price_stream(const struct compute_context *context, d
 void stream_beside(const struct compute_context *context, double bytes, double kernels,
                    struct compute_cost *cost)
 {
+    assert(bytes >= 0 && kernels >= 0);
     cost->s += stream_s(context, bytes) + kernels * context->device->launch_latency_s;
     cost->kernel_count += kernels;
     cost->beside_count += kernels;

@@ -18,6 +18,7 @@ struct maker {
 // NOLINTNEXTLINE(readability-non-const-parameter)
 static void add(struct maker *maker, const char *key, double *value, double low, double high)
 {
+    assert(low < high);
     assert(maker->list.count < maker->capacity);
     maker->list.items[maker->list.count++] = (struct constant){
         .owner = maker->owner,
@@ -102,6 +103,7 @@ static int field_count(const struct json_field *fields)
     return count;
 }
 
+// Room for all members of all rows, though optional ones may be left out.
 static int fabrics_most(const struct fabrics *fabrics)
 {
     int most = 0;

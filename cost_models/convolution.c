@@ -2,6 +2,7 @@
 #include "cost_models/parameters.h"
 #include "plan/unfolded.h"
 
+#include <assert.h>
 #include <math.h>
 
 static const struct op *op_of(const struct block *block, const struct instr *instr)
@@ -9,6 +10,7 @@ static const struct op *op_of(const struct block *block, const struct instr *ins
     return &block->ops[instr->op];
 }
 
+// A group of one channel is a sum of shifted images and no product of matrices.
 bool convolution_unfolds(const struct stack *stack, const struct block *block,
                          const struct instr *instr)
 {
@@ -49,6 +51,7 @@ static void add_part(const struct compute_context *context, const struct unfoldi
                      const struct op *op, struct unfolded_part part, double times,
                      struct compute_cost *cost)
 {
+    assert(part.samples > 0 && part.rows > 0 && times >= 0);
     bool makes_weight = op->phase == PHASE_WEIGHT;
     bool is_once = unfolded_is_once(of, makes_weight);
     double calls = is_once ? 1 : (double)part.samples;
@@ -85,6 +88,7 @@ struct compute_cost convolution_price(const struct compute_context *context,
     struct compute_cost cost = {.bound = BOUND_COMPUTE};
     if (of.samples == 0 || of.rows == 0 || of.columns == 0) return cost;
     struct unfolded_part part = unfolded_part(&of, UNFOLDED_BYTES);
+    assert(part.samples <= of.samples && part.rows <= of.rows && part.samples > 0 && part.rows > 0);
     // Of samples or of rows all parts but the last are alike.
     int64_t parts = of.samples / part.samples, rounds = of.rows / part.rows;
     struct unfolded_part last = {of.samples % part.samples, part.rows};

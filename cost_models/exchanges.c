@@ -2,6 +2,8 @@
 #include "cost_models/gemm.h"
 #include "cost_models/offload.h"
 
+#include <assert.h>
+
 // Where a token goes in an exchange of the rows of experts, if the stack's library knows which of
 // its experts share a place.
 static struct routing routing_of(const struct price_context *context,
@@ -68,6 +70,7 @@ static double beside_s(const struct price_context *context, const struct block_p
     return products_s(context, program, relay, sums ? -1 : 1);
 }
 
+// Only relays in pairs (plan/lower/relay_pair.c) skew buffers by rank.
 static bool is_paired(const struct block_program *program, const struct instr *message)
 {
     return program->buffers[message->inputs[0]].skew_axes != 0 ||
@@ -103,6 +106,7 @@ static double pair_beside_s(const struct price_context *context,
 struct exchange exchange_of(const struct price_context *context,
                             const struct block_program *program, const struct instr *instr)
 {
+    assert(instr->collective != COLLECTIVE_NONE && !instr->streamed);
     struct exchange exchange = {.phase = instr->phase,
                                 .part = part_of_axis(instr->parent),
                                 .overlap = axis_overlap(instr->parent),

@@ -119,6 +119,7 @@ static void read_protocols(const struct json *at, struct fabric *fabric, struct 
     }
 }
 
+// Ascending, as between two points the efficiency is interpolated.
 static void read_groups(struct arena *arena, const struct json *at, struct fabric *fabric,
                         struct err *err)
 {
@@ -182,9 +183,11 @@ const struct fabrics *fabrics_load(struct arena *arena, struct err *err)
     return fabrics_read(arena, &root, err);
 }
 
+// A link slower than all rows of its kind takes the slowest row: its constants are ratios.
 const struct fabric *fabrics_find(const struct fabrics *fabrics, const char *kind,
                                   double link_bytes_per_s)
 {
+    assert(link_bytes_per_s >= 0);
     const struct fabric *best = NULL, *slowest = NULL;
     for (int i = 0; i < fabrics->count; i++) {
         const struct fabric *row = &fabrics->rows[i];
@@ -220,6 +223,7 @@ static bool fail_kind(const struct fabrics *fabrics, const struct cluster *clust
 
 bool fabrics_cover(const struct fabrics *fabrics, const struct cluster *cluster, struct err *err)
 {
+    assert(cluster->node_group_count > 0);
     for (int i = 0; i < cluster->node_group_count; i++) {
         const struct node_group *group = &cluster->nodes[i];
         if (group->gpus == 1 || fabrics_find(fabrics, group->intra.kind, 0)) continue;

@@ -14,6 +14,7 @@ static int merge_of(const struct instr *instr)
     return is_gemm ? instr->merge : 0;
 }
 
+// Recomputed work is never merged with first work: it runs at another time.
 static bool is_together(const struct instr *a, const struct instr *b)
 {
     return a->phase == b->phase && a->recompute == b->recompute && merge_of(a) == merge_of(b);
@@ -23,6 +24,7 @@ static bool is_together(const struct instr *a, const struct instr *b)
 // them; weight gradients share it again, on whichever side it stands.
 static void gemm_join(struct gemm *sum, const struct gemm *next, enum phase phase)
 {
+    assert(sum->batch == next->batch && "they share an operand");
     if (phase == PHASE_BACKWARD) {
         sum->k += next->k;
     } else if (sum->m == next->m) {
@@ -163,6 +165,7 @@ static double fresh_elements(const struct compute_context *context,
     return elements;
 }
 
+// A walk over each operand: narrow numbers are written beside the wide ones that are read.
 static void add_cast(const struct compute_context *context, double elements, int operand_count,
                      struct compute_cost *cost)
 {
@@ -234,6 +237,7 @@ static int64_t calls_of(const struct block_program *program, const struct instr 
     bool is_summed = tensor_find_dim(&program->block->tensors[op->outputs[0]], DIM_BATCH) < 0;
     bool is_first = tensor_find_dim(&program->block->tensors[op->inputs[0]], DIM_BATCH) >= 0;
     int64_t *tokens = is_summed ? &gemm->k : is_first ? &gemm->m : &gemm->n;
+    assert(*tokens % instr->batch == 0);
     *tokens /= instr->batch;
     return instr->batch;
 }
@@ -255,6 +259,7 @@ struct compute_cost gemm_price(const struct compute_context *context,
     if (precision_bytes(use.own.precision) < 2) {
         int operand_count;
         double elements = fresh_elements(context, program, instr, gemm, &operand_count);
+        assert(elements >= 0 && operand_count >= 0 && operand_count <= 2);
         add_cast(context, elements, operand_count, &cost);
     }
     return cost;

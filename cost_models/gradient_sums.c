@@ -3,6 +3,7 @@
 
 #include <assert.h>
 
+// Tied tables begin at zero once, in the block whose backward comes first.
 static double zeros_s(const struct price_context *context, const struct begins *begins,
                       bool has_tied, double width)
 {
@@ -63,6 +64,7 @@ static bool begins_tied(const struct program *program, const struct program_chun
 void gradient_begins_add(const struct price_context *context, const struct program *program,
                          const struct program_chunk *chunk, struct chunk_price *price)
 {
+    assert(program->shape.micro_batch_count >= 1);
     double width = stack_gradient_bytes(context->compute.stack, context->compute.precision);
     double launch_s = context->compute.device->launch_latency_s;
     double rounds = step_rounds(context, program);
@@ -87,8 +89,10 @@ int step_rounds(const struct price_context *context, const struct program *progr
     return own > 0 ? own : most;
 }
 
+// The first micro-batch writes zeros, the others add: phases have the mean of all.
 void step_add_begins(int micro_batch_count, struct chunk_price *chunk)
 {
+    assert(micro_batch_count >= 1 && chunk->zeroed_s >= 0 && chunk->added_s >= 0);
     double more_s = chunk->zeroed_s + (micro_batch_count - 1) * chunk->added_s;
     chunk->phase_s[PHASE_WEIGHT][PART_COMPUTE] += more_s / micro_batch_count;
 }

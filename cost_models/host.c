@@ -2,8 +2,11 @@
 #include "core/real.h"
 #include "cost_models/step.h"
 
+#include <assert.h>
 #include <math.h>
 
+// Launching and computing overlap: the p-norm of both (p of the stack, else 3) less the device's
+// own.
 double host_wait_s(const struct stack *stack, double device_s, double host_s)
 {
     if (device_s <= 0 || host_s <= 0) return fmax(host_s, 0);
@@ -17,6 +20,7 @@ double host_wait_s(const struct stack *stack, double device_s, double host_s)
 // W sends and receives nothing.
 void step_add_host(const struct stack *stack, int stage_count, struct chunk_price *chunk)
 {
+    assert(stage_count >= 1 && stack->host_task_s >= 0);
     if (stage_count == 1) return;
     chunk->phase_s[PHASE_FORWARD][PART_COMPUTE] += stack->host_task_s;
     chunk->phase_s[PHASE_BACKWARD][PART_COMPUTE] += stack->host_task_s;

@@ -2,9 +2,11 @@
 
 #include <assert.h>
 
+// Ranks of a stage are alike, and lie side by side.
 static struct host_need need_of(const struct mesh *mesh, const struct memory_parts *stages,
                                 const struct host *host, int first, int end)
 {
+    assert(first < end && host->memory_bytes >= 0 && host->nvme_bytes >= 0);
     struct host_need need = {.host_limit_bytes = host->memory_bytes,
                              .nvme_limit_bytes = host->nvme_bytes};
     for (int rank = first; rank < end;) {
@@ -28,6 +30,7 @@ static int64_t nvme_over(const struct host_need *need)
     return need->nvme_bytes - need->nvme_limit_bytes;
 }
 
+// A host lacks what is over in either tier: the one does not make up for the other.
 static int64_t over(const struct host_need *need)
 {
     int64_t host = host_over(need), nvme = nvme_over(need);
@@ -37,6 +40,7 @@ static int64_t over(const struct host_need *need)
 // Hosts repeat where a whole number of them holds a whole number of pipelines.
 static int distinct_hosts(const struct program *program, int gpus_per_host, int host_count)
 {
+    assert(gpus_per_host > 0 && host_count > 0);
     int64_t period = (int64_t)mesh_stage_end(&program->mesh, 0) * program->shape.stage_count;
     if (program->mesh.stage_ranks) return host_count;
     if (gpus_per_host % period == 0) return 1;

@@ -19,6 +19,7 @@ static bool is_attention(enum op_kind kind)
     return kind == OP_ATTENTION || kind == OP_ATTENTION_BACKWARD || kind == OP_SOFTMAX;
 }
 
+// Marks are of the last rank or host that wanted a sequence, so that none is counted twice by one.
 static void want(int *marks, int mark, int64_t sequence, int64_t *count)
 {
     if (marks[sequence] == mark) return;
@@ -35,6 +36,7 @@ static void want_buffer(struct wants *wants, const struct block_program *block, 
     // Places in a sequence are of no sequence.
     if (tensor_find_dim(tensor, DIM_BATCH) < 0) return;
     struct slice slice = layout_slice(&of->layout, &program->mesh, DIM_BATCH, wants->batch, rank);
+    assert(slice.first >= 0 && slice.count >= 0 && slice.first + slice.count <= wants->batch);
     for (int64_t i = slice.first; i < slice.first + slice.count; i++) {
         want(wants->by_rank, rank + 1, i, &wants->rank_count);
         want(wants->by_host, host + 1, i, &wants->host_count);
@@ -60,6 +62,7 @@ static void want_block(struct wants *wants, const struct block_program *block, i
     }
 }
 
+// A rank looks at what any chunk of its stage reads.
 static void want_rank(struct wants *wants, int rank, int host)
 {
     const struct program *program = wants->request->program;
@@ -92,6 +95,7 @@ static struct wants wants_new(struct arena *scratch, const struct input_request 
 {
     const struct program *program = request->program;
     int64_t batch = program->workload.global_batch / program->shape.micro_batch_count;
+    assert(batch > 0);
     bool *has_any = ARENA_NEW(scratch, bool, program->block_count);
     for (int b = 0; b < program->block_count; b++)
         has_any[b] = block_has_any(program->blocks[b], request->are_masked);
@@ -103,11 +107,13 @@ static struct wants wants_new(struct arena *scratch, const struct input_request 
                           .by_all = ARENA_NEW(scratch, int, batch)};
 }
 
+// Unknown beats any number: fmax would drop a NAN.
 static double largest(double a, double b)
 {
     return isnan(a) || isnan(b) ? NAN : fmax(a, b);
 }
 
+// No rate is unknown, not infinitely fast.
 static double over(double bytes, double bytes_per_s)
 {
     return bytes <= 0 ? 0 : bytes_per_s > 0 ? bytes / bytes_per_s : NAN;
@@ -155,6 +161,7 @@ static double add_sharing(struct input_price *price, const struct input_request 
 static void add_tree(struct input_price *price, const struct input_request *request, int hosts,
                      double wanted)
 {
+    assert(hosts >= 1 && wanted >= 0);
     const struct cluster *cluster = request->program->cluster;
     double carried = wanted * carried_bytes(request), slowest_s = 0;
     for (int i = 0; i < cluster->node_group_count; i++) {
@@ -185,6 +192,7 @@ static int add_hosts(struct input_price *price, struct wants *wants)
     int ranks = program->mesh.rank_count, hosts = 0;
     for (int rank = 0; rank < ranks; hosts++) {
         struct host_ranks of = readers_host(program->cluster, ranks, rank);
+        assert(of.first == rank && of.end > rank && of.end <= ranks);
         const struct host *host = &of.group->host;
         int count = of.end - of.first;
         double each = 0;

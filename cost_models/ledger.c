@@ -12,6 +12,7 @@ struct ledger ledger_new(struct arena *arena)
 
 void ledger_turn_to(struct ledger *ledger, int block, int chunk)
 {
+    assert(block >= -1 && chunk >= -1);
     if (!ledger) return;
     ledger->block = block;
     ledger->chunk = chunk;
@@ -21,6 +22,7 @@ void ledger_turn_to(struct ledger *ledger, int block, int chunk)
 
 void ledger_turn_to_part(struct ledger *ledger, int use, int group)
 {
+    assert(use >= -1 && group >= -1);
     if (!ledger) return;
     ledger->use = 1 + use;
     ledger->group = 1 + group;
@@ -29,6 +31,7 @@ void ledger_turn_to_part(struct ledger *ledger, int use, int group)
 void ledger_add(struct ledger *ledger, const struct ledger_line *line)
 {
     if (!ledger || line->s <= 0) return;
+    assert(isfinite(line->s) && isfinite(line->exposed_s) && line->count > 0);
     ARENA_GROW(ledger->arena, ledger->lines, ledger->count, ledger->capacity);
     struct ledger_line *own = &ledger->lines[ledger->count++];
     *own = *line;
@@ -62,6 +65,7 @@ static double joined_bytes(const struct block_program *program, const struct ins
     return bytes;
 }
 
+// The line of the first has the work of all that it joins.
 static void describe_contraction(const struct block_program *program, const struct instr *instr,
                                  struct ledger_line *line)
 {
@@ -94,6 +98,7 @@ static const char *name_of(const struct block *block, const struct op *op)
     return is_sum ? op->name : block->ops[op->forward_op].name;
 }
 
+// A slice has no operator in the graph: it is named after itself.
 static void add_slice(struct ledger *ledger, const struct block_program *program,
                       const struct instr *instr, const struct compute_cost *cost)
 {

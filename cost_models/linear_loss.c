@@ -1,6 +1,7 @@
 #include "cost_models/linear_loss.h"
 #include "cost_models/parameters.h"
 
+#include <assert.h>
 #include <math.h>
 
 static bool is_linear_loss(const struct instr *instr)
@@ -13,6 +14,7 @@ static bool is_linear_loss(const struct instr *instr)
 static int64_t part_columns(const struct block_program *program, const struct instr *instr)
 {
     int64_t parts = program->block->ops[instr->op].chunk;
+    assert(parts > 0 && instr->gemm.n > 0);
     return (instr->gemm.n + parts - 1) / parts;
 }
 
@@ -31,6 +33,8 @@ static void add_gemm(const struct compute_context *context, struct gemm gemm, un
     cost->kernel_count += 1;
 }
 
+// Per part a product, the kernel that reduces its scores, and backward the two products that read
+// their gradients.
 struct compute_cost linear_loss_price(const struct compute_context *context,
                                       const struct block_program *program,
                                       const struct instr *instr)
@@ -60,6 +64,7 @@ struct compute_cost linear_loss_price(const struct compute_context *context,
     return cost;
 }
 
+// Of one part: the next one writes over it.
 double linear_loss_bytes(enum precision precision, const struct block_program *block)
 {
     double bytes = 0, element = parameter_weight_bytes(precision);

@@ -3,6 +3,8 @@
 #include "cost_models/attention_unfused.h"
 #include "cost_models/gemm.h"
 
+#include <assert.h>
+
 static const enum kernel_phase PHASES[PHASE_COUNT] = {
     [PHASE_FORWARD] = KERNEL_FORWARD,
     [PHASE_BACKWARD] = KERNEL_BACKWARD,
@@ -104,6 +106,7 @@ struct measured_use measured_use_of(struct arena *arena, const struct compute_co
             if (!cost.measured) continue;
             use.price_count++;
             bool *used = &use.used[cost.measured - use.table->rows];
+            assert(used >= use.used && used < use.used + use.table->row_count);
             use.row_count += !*used;
             *used = true;
         }

@@ -484,5 +484,6 @@ struct memory_parts memory_of_stage(const struct program *whole, const struct st
     double slack = stack_reserve_ratio(stack, program->shape.stage_count);
     parts.reserve_bytes = stack->reserve_bytes + (int64_t)((double)live_bytes * slack);
     parts.reserved_bytes = parts.peak_bytes + parts.reserve_bytes;
+    assert(parts.standing_bytes >= 0 && parts.standing_bytes <= parts.buffers_bytes);
     return parts;
 }

@@ -9,6 +9,7 @@
 #include "cost_models/scan.h"
 #include "cost_models/walked.h"
 
+#include <assert.h>
 #include <math.h>
 
 // What a block keeps of one micro-batch from forward to backward, and what goes together.
@@ -58,6 +59,7 @@ double memory_held_bytes(const struct program *program, const struct stack *stac
     return memory_kept_bytes(stack, precision, block);
 }
 
+// Narrow operands in proportion, as no class is told apart among what low-precision products keep.
 double memory_class_bytes(const struct stack *stack, enum precision precision,
                           const struct block_program *block, unsigned classes)
 {
@@ -66,9 +68,11 @@ double memory_class_bytes(const struct stack *stack, enum precision precision,
         if (classes >> class & 1) bytes += block->class_saved_bytes[class];
     }
     if (bytes == 0) return 0;
+    assert(bytes > 0 && block->saved_bytes > 0 && "classes part what is saved");
     return saved_bytes(stack, precision, block) * (double)bytes / (double)block->saved_bytes;
 }
 
+// Kernels run one after another and share the room: the largest decides.
 double memory_kernel_bytes(const struct stack *stack, enum precision precision,
                            const struct block_program *block)
 {
@@ -87,6 +91,7 @@ void memory_note_kernels(const struct stack *stack, enum precision precision,
                          struct block_program *block)
 {
     block->kernel_bytes = memory_kernel_bytes(stack, precision, block);
+    assert(isfinite(block->kernel_bytes) && block->kernel_bytes >= 0);
     block->knows_kernels = true;
 }
 

@@ -1,6 +1,8 @@
 #include "cost_models/memory.h"
 #include "cost_models/parameters.h"
 
+#include <assert.h>
+
 // Weights that stay on the device between some of their uses (plan/offload.h), for the one chunk of
 // the one stage that they stay on.
 
@@ -30,6 +32,7 @@ static const struct block_program *next_block(struct block_walk *walk)
 double memory_stays_bytes(const struct program *program, const struct stack *stack,
                           double working_bytes, double heaviest_bytes)
 {
+    assert(working_bytes >= 0 && heaviest_bytes >= 0);
     if (!offload_keeps_some(&program->parallel.offload)) return 0;
     const struct program_chunk *chunk = &program->chunks[program->class_of[0]];
     const struct block_program *block;

@@ -1,9 +1,12 @@
 #include "cost_models/memory.h"
 
+#include <assert.h>
+
 // Where memory is worst: of the moments of a stage, and of the stages of a plan.
 
 int memory_moments(const struct program *program, int stage, struct schedule_in_flight *moments)
 {
+    assert(stage >= 0 && stage < program->shape.stage_count);
     const struct schedule_row *row = schedule_row(program->parallel.schedule);
     // Without a pipeline each micro-batch ends before the next begins, whatever the schedule.
     for (int chunk = 0; chunk < program->shape.chunk_count; chunk++)
@@ -22,5 +25,6 @@ struct memory_parts memory_worst(const struct program *program, const struct sta
         worst = parts;
         *stage = i;
     }
+    assert(worst.reserved_bytes >= 0 && *stage < program->shape.stage_count);
     return worst;
 }

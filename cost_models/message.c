@@ -2,9 +2,13 @@
 
 #include "cost_models/collective.h"
 
+#include <assert.h>
+
+// Equal pieces: how often latency is paid counts, not how they differ.
 double message_group_s(const struct price_context *context, const struct group_shape *group,
                        const struct step_message *message)
 {
+    assert(message->count > 0 && message->bytes >= 0);
     static const char *const WHAT[ENTRY_COUNT] = {
         [ENTRY_REDUCE] = "gradients",      [ENTRY_GATHER] = "parameters",
         [ENTRY_SMALL] = "small gradients", [ENTRY_HOP] = "to the next stage",
@@ -20,6 +24,7 @@ double message_group_s(const struct price_context *context, const struct group_s
             : collective_price(context->fabrics, group, message->collective, each_bytes, scale);
     double all_s = message->count * cost.s;
     if (!context->ledger) return all_s;
+    assert(WHAT[message->entry] && "an entry of messages");
     struct ledger_line line = {
         .entry = message->entry,
         .what = WHAT[message->entry],
@@ -37,6 +42,7 @@ double message_group_s(const struct price_context *context, const struct group_s
     return all_s;
 }
 
+// On unlike nodes the stage decides which links a group runs over.
 struct group_shape price_group(const struct price_context *context, const struct mesh *mesh,
                                unsigned axes)
 {

@@ -52,6 +52,7 @@ double copy_exposed_s(double copy_s, double compute_s)
 
 double copies_s(const struct price_context *context, enum tier tier, double bytes, double count)
 {
+    assert(isfinite(bytes) && count >= 0);
     if (bytes <= 0) return 0;
     return bytes / offload_bytes_per_s(context, tier) +
            count * context->compute.device->launch_latency_s;
@@ -79,6 +80,7 @@ struct copy_window copy_window(const struct price_context *context, enum tier ti
                                             price->fetched_s)};
 }
 
+// Nothing is hidden in both ways at once: forward hides what goes, backward what comes.
 struct copy_price copy_price(const struct price_context *context, enum tier tier,
                              const struct block_program *block, const struct block_price *price,
                              unsigned moved)
@@ -178,6 +180,7 @@ static void gradient_shares(const struct price_context *context, const struct pr
     *down = copy_exposed_s(down_s, window_s) / down_s;
     // Both ways are hidden beside the same compute: the longer one is waited for.
     double up_more_s = fmax(0, copy_exposed_s(up_s, up_window_s) - *down * down_s);
+    assert(*down >= 0 && *down <= 1 && up_more_s <= up_s);
     *up = up_s > 0 ? up_more_s / up_s : 0;
 }
 
@@ -226,6 +229,7 @@ static double host_bytes(const struct price_context *context, enum optimizer opt
     return elements * (2 * state_bytes + 2 * moved_bytes);
 }
 
+// The slowest host decides, as the step waits for all.
 static double host_bytes_per_s(const struct price_context *context)
 {
     double least = INFINITY;
@@ -247,6 +251,7 @@ double host_update_least_s(const struct price_context *context, enum optimizer o
 struct host_update host_update(const struct price_context *context, const struct program *program,
                                double elements, double away, double fetched)
 {
+    assert(fetched >= 0 && fetched <= elements + 1 && away >= 0);
     struct host_update update = {.bucket_count = 1};
     if (elements <= 0) return update;
     const struct stack *stack = context->compute.stack;
@@ -320,6 +325,8 @@ static void write_updates(const struct price_context *context, const struct host
     }
 }
 
+// Our executor takes the norm on the device, where gradients are made, though states are updated on
+// the host.
 static void add_squares(const struct price_context *context, const struct program *program,
                         double elements, struct chunk_price *chunk)
 {

@@ -1,5 +1,8 @@
 #include "cost_models/onnx_seconds.h"
 
+#include <assert.h>
+#include <math.h>
+
 static double tensor_bytes(const struct onnx_graph *graph, const int *tensors, int count)
 {
     double bytes = 0;
@@ -8,6 +11,7 @@ static double tensor_bytes(const struct onnx_graph *graph, const int *tensors, i
     return bytes;
 }
 
+// Numbers of other widths than 2 bytes are computed as fp32.
 static enum precision precision_of(const struct device *device, int element_bytes)
 {
     if (element_bytes != 2) return PRECISION_FP32;
@@ -24,6 +28,7 @@ static bool is_view(const struct onnx_graph *graph, const struct onnx_node *node
     return true;
 }
 
+// The roofline of each node alone, at the rates that the device's kernels reach.
 const double *onnx_seconds(struct arena *arena, const struct onnx_graph *graph,
                            const struct device *device, struct err *err)
 {
@@ -45,6 +50,7 @@ const double *onnx_seconds(struct arena *arena, const struct onnx_graph *graph,
         double memory_s = bytes / (device->memory_bandwidth_bytes_per_s * rates->memory_ratio);
         double compute_s = node->flop > 0 ? node->flop / rate : 0;
         seconds[i] = device->launch_latency_s + (compute_s > memory_s ? compute_s : memory_s);
+        assert(isfinite(seconds[i]) && seconds[i] >= 0);
     }
     return seconds;
 }

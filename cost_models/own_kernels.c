@@ -6,6 +6,7 @@
 #include "plan/pair_sums.h"
 #include "plan/strided_sums.h"
 
+#include <assert.h>
 #include <math.h>
 
 // What is launched in place of one kernel, and moved beside one reading and writing.
@@ -30,6 +31,7 @@ static struct channels channels_of(const struct block_program *program, const st
 {
     double input_bytes = (double)program->buffers[instr->outputs[0]].bytes;
     int64_t tokens = instr->batch * instr->seq;
+    assert(tokens > 0 && instr->output_count > 1);
     const struct op *op = &program->block->ops[instr->op];
     const struct tensor *weight = &program->block->tensors[op->outputs[1]];
     int64_t taps = weight->extents[weight->rank - 1].size;
@@ -148,6 +150,7 @@ struct compute_cost own_kernels_price(const struct compute_context *context,
     if (op->work.strided) return strided_price(context, program, instr, stream);
     if (stream.kernel_count <= 0) return stream;
     struct beside beside = beside_of(context, program, instr, stream.kernel_count);
+    assert(beside.launches >= 0 && beside.bytes >= 0);
     double more = beside.launches - stream.kernel_count;
     if (more == 0 && beside.bytes == 0) return stream;
     stream.s += stream_s(context, beside.bytes) + fmax(more, 0) * context->device->launch_latency_s;
@@ -156,6 +159,7 @@ struct compute_cost own_kernels_price(const struct compute_context *context,
     return stream;
 }
 
+// Rooms are used one after another: the largest decides.
 double own_kernels_bytes(const struct stack *stack, enum precision precision,
                          const struct block_program *block)
 {

@@ -19,6 +19,7 @@ static bool is_new(struct ties *ties, const char *tie)
     return true;
 }
 
+// A tied parameter is kept once by a stage, however many blocks use it.
 struct parameter_sums parameter_sums(const struct program *program,
                                      const struct program_chunk *chunk)
 {
@@ -45,6 +46,7 @@ struct parameter_sums parameter_sums(const struct program *program,
 double parameter_stored(const struct program *program, const struct parameter_sums *sums,
                         size_t axes)
 {
+    assert(axes + sizeof(unsigned) <= sizeof(struct storage));
     double elements = 0;
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
         bool is_kept = parameter_kind_is_trained((enum parameter_kind)kind) ||
@@ -60,6 +62,7 @@ double parameter_stored(const struct program *program, const struct parameter_su
 double parameter_weights(const struct program *program, const struct parameter_sums *sums,
                          enum parameter_kind kind, bool away)
 {
+    assert(sums->away_elements[kind] <= sums->elements[kind] && "away is a part of all");
     double elements = sums->away_elements[kind];
     if (!away) elements = sums->elements[kind] - elements;
     return elements / mesh_size(&program->mesh, program->storage[kind].weight_axes);
@@ -75,6 +78,7 @@ double parameter_fetched(const struct program *program, const struct parameter_s
     return elements;
 }
 
+// Where all layers' states leave, so do those of every block; else block by block.
 double parameter_away(const struct program *program, const struct program_chunk *chunk,
                       const struct parameter_sums *sums, size_t axes)
 {
@@ -125,6 +129,7 @@ struct step_rules step_rules_of(const struct stack *stack, const struct program 
     };
 }
 
+// Gradients that pass through rooms do not all stay.
 double parameter_gradients(const struct program *program, const struct stack *stack,
                            const struct program_chunk *chunk, const struct parameter_sums *sums)
 {

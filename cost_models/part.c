@@ -13,6 +13,7 @@ enum part part_of_axis(enum axis axis)
     return PARTS[axis];
 }
 
+// Parts of no communication have no axis.
 enum axis part_axis(enum part part)
 {
     for (enum axis axis = 0; axis < AXIS_COUNT; axis++) {

@@ -10,6 +10,7 @@
 
 static struct spares spares_of(const struct renewal *renewal)
 {
+    assert(renewal->mtbf_s > 0 && renewal->node_loss_ratio >= 0);
     return (struct spares){
         .loss_per_s = renewal->node_loss_ratio / renewal->mtbf_s,
         .repair_s = renewal->repair_s,
@@ -30,6 +31,7 @@ struct segments {
 
 static struct segments cut(const struct renewal *renewal, double work_s)
 {
+    assert(renewal->interval_s > 0 && work_s >= 0);
     double count = ceil(work_s / renewal->interval_s) - 1;
     if (count < 0) count = 0;
     return (struct segments){count, work_s - count * renewal->interval_s};
@@ -151,6 +153,7 @@ static double replace_node(const struct renewal *renewal, struct repairs *repair
     return first_s;
 }
 
+// One run, failure after failure: the exponential has no memory, so that each is drawn anew.
 static double draw_run(const struct renewal *renewal, double work_s, uint64_t *state)
 {
     struct repairs repairs = {.count = 0};
@@ -176,6 +179,7 @@ static double draw_run(const struct renewal *renewal, double work_s, uint64_t *s
 void renewal_draw(const struct renewal *renewal, double work_s, unsigned seed, double *wall_s,
                   int count)
 {
+    assert(count >= 0 && renewal->spare_nodes <= SPARE_NODES_MAX);
     uint64_t state = seed;
     for (int i = 0; i < count; i++)
         wall_s[i] = draw_run(renewal, work_s, &state);
@@ -206,6 +210,7 @@ static bool is_drawn(const struct renewal *renewal, double busy_s)
     return interruptions < FEW || (interruptions < MANY && busy_s < SETTLED * renewal->repair_s);
 }
 
+// The seed is fixed: equal questions get equal answers.
 void renewal_quantiles(const struct renewal *renewal, double work_s, const double *ratios,
                        double *wall_s, int count)
 {

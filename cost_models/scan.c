@@ -5,6 +5,7 @@
 #include "models/op_delta.h"
 #include "plan/selective.h"
 
+#include <assert.h>
 #include <math.h>
 
 // States pass from chunk to chunk in fp32: each is written by the GEMM that makes it, read and
@@ -27,6 +28,7 @@ static struct scan_shape shape_of(const struct block_program *program, const str
     const struct tensor *b = &program->block->tensors[op->inputs[op_scan_b(op)]];
     int state = tensor_find_dim(b, DIM_STATE);
     int64_t chunk = op->chunk > 0 && op->chunk < instr->seq ? op->chunk : instr->seq;
+    assert(state >= 0 && chunk > 0 && instr->heads > 0);
     return (struct scan_shape){.batch = instr->batch,
                                .seq = instr->seq,
                                .heads = instr->heads,
@@ -82,6 +84,7 @@ static struct compute_cost by_state_price(const struct compute_context *context,
                                  .beside_count = of.kernels - 1};
 }
 
+// Of our back end alone, which keeps states between its kernels.
 double selective_scan_bytes(const struct stack *stack, const struct block_program *block)
 {
     double bytes = 0;
@@ -118,6 +121,7 @@ struct compute_cost scan_price(const struct compute_context *context,
     int count = is_delta ? op_delta_gemms(&shape, is_forward, gemms)
                          : op_scan_gemms(&shape, is_forward, gemms);
     double launch_s = context->device->launch_latency_s, longest_s = 0;
+    assert(count > 0 && count <= SCAN_GEMM_MAX);
     wide.precision = wide_precision(context->device, context->precision);
     struct compute_cost cost = {.s =
                                     launch_s + stream_s(context, passing_bytes(&shape, is_forward)),

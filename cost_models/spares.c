@@ -9,8 +9,11 @@ static double offered(const struct spares *spares)
     return spares->loss_per_s * spares->repair_s;
 }
 
+// Erlang's loss formula by its recurrence over the number of servers, which are the spares and the
+// node that is waited for.
 double spares_wait_ratio(const struct spares *spares)
 {
+    assert(spares->count >= 0 && offered(spares) >= 0);
     double blocked_ratio = 1;
     for (int servers = 1; servers <= spares->count + 1; servers++)
         blocked_ratio =
@@ -52,6 +55,7 @@ struct transforms {
 
 static struct transforms transforms_at(const struct spares *spares, struct point s)
 {
+    assert(spares->repair_s > 0 && spares->loss_per_s > 0);
     double loss = spares->loss_per_s, repair = 1 / spares->repair_s;
     const struct point one = {1, 0};
     struct point up = {0, 0}, up_lost = {0, 0}, all_up = one, share_lost = {0, 0};

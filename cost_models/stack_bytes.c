@@ -1,5 +1,7 @@
 #include "cost_models/stack.h"
 
+#include <assert.h>
+
 // What a stack keeps of the optimizer, and how it puts gradients together.
 
 bool stack_keeps_sums(const struct stack *stack, bool is_pipeline)
@@ -15,6 +17,7 @@ bool stack_accumulates(const struct stack *stack, const struct parallel *paralle
            parallel_micro_batch_count(parallel, global_batch) > 1;
 }
 
+// In fp32 the weights are the master copy.
 double stack_state_bytes(const struct stack *stack, enum optimizer optimizer,
                          enum precision precision)
 {
@@ -31,18 +34,22 @@ double stack_host_state_bytes(const struct stack *stack, enum optimizer optimize
 
 double stack_reserve_ratio(const struct stack *stack, int stage_count)
 {
+    assert(stage_count >= 1);
     bool is_own = stage_count > 1 && stack->pipeline_reserve_ratio > 0;
     return is_own ? stack->pipeline_reserve_ratio : stack->reserve_ratio;
 }
 
+// Relays are asked for to be hidden: they switch that on.
 unsigned stack_overlap_default(const struct stack *stack, int tp_relay)
 {
     return stack->overlap_default | (tp_relay > 1 ? stack->overlap & OVERLAP_TP : 0);
 }
 
+// A plan's own bucket replaces the software's rule, which grows with the ranks.
 double stack_bucket_bytes(const struct stack *stack, const struct parallel *parallel,
                           int rank_count)
 {
+    assert(rank_count >= 0 && parallel->bucket_bytes >= 0);
     if (parallel->bucket_bytes > 0) return parallel->bucket_bytes;
     double own = (double)stack->bucket_bytes, ranks = stack->bucket_bytes_per_rank * rank_count;
     return ranks > own ? ranks : own;

@@ -3,6 +3,7 @@
 #include "plan/unexecuted.h"
 #include "topologies/provenance.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -48,6 +49,7 @@ static const char *refuse_axis(const struct stack *stack, const struct parallel 
                    cp_kind_name(parallel->cp_kind));
 }
 
+// Without a pipeline the schedule is not used, and any may stand there.
 static const char *refuse_schedule(const struct stack *stack, const struct parallel *parallel,
                                    struct arena *arena)
 {
@@ -68,6 +70,7 @@ static const char *refuse_zero_parts(const struct stack *stack, const struct par
                    stack->name);
 }
 
+// Sharding beside a pipeline is an ability of its own.
 static const char *refuse_zero(const struct stack *stack, const struct parallel *parallel,
                                struct arena *arena)
 {
@@ -146,6 +149,7 @@ static const char *refuse_unexecuted(const struct stack *stack, const struct par
 
 void stack_moves_along(const struct stack *stack, int zero, struct offload *offload)
 {
+    assert(zero >= 0 && zero <= 3);
     bool leave = stack->gradients_leave_zero_stages >> zero & 1;
     if (offload->optimizer != TIER_DEVICE) offload->gradients |= leave;
 }
@@ -228,6 +232,7 @@ static const char *refuse_offload(const struct stack *stack, const struct parall
     return refusal(arena, "stack %s offloads activations of whole layers only", stack->name);
 }
 
+// What only our executor runs is said with the software that does.
 static const char *refuse_others(const struct stack *stack, const struct parallel *parallel,
                                  struct arena *arena)
 {
@@ -299,6 +304,7 @@ const struct stack *stack_with_rules(struct arena *arena, const struct stack *st
 bool stack_check_rounds(const struct stack *stack, enum schedule_kind schedule, int stage_count,
                         int64_t micro_batch_count, struct err *err)
 {
+    assert(stage_count >= 1);
     const char *taken = NULL;
     if (stack->fills_pipeline && micro_batch_count < stage_count - 1)
         taken = "takes no fewer micro-batches a step than stages behind the first";
@@ -318,9 +324,11 @@ bool stack_check_experts(const struct stack *stack, int64_t expert_count, int tp
                    stack->name, tp);
 }
 
+// The first reason is the one that is shown.
 bool stack_can_run(const struct stack *stack, const struct parallel *parallel, struct arena *arena,
                    const char **why)
 {
+    assert(parallel->zero >= 0 && parallel->zero <= 3);
     static const char *(*const REFUSALS[])(const struct stack *, const struct parallel *,
                                            struct arena *) = {
         refuse_axis,       refuse_schedule, refuse_zero,      refuse_recompute,

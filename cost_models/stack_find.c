@@ -2,6 +2,7 @@
 #include "core/units.h"
 #include "cost_models/stack.h"
 
+#include <assert.h>
 #include <string.h>
 #include <strings.h>
 
@@ -33,9 +34,11 @@ static bool has_alias(const struct stack *stack, const char *name)
     return false;
 }
 
+// All names are listed, as a guess may be wrong.
 static void fail_unknown(struct arena *arena, const char *name, const struct units_guess *guess,
                          const char **names, int count, struct err *err)
 {
+    assert(count > 0 && names[0]);
     const char *list = "";
     for (int i = 0; i < count; i++) {
         list = arena_print(arena, "%s%s%s", list, i ? ", " : "", names[i]);
@@ -45,6 +48,7 @@ static void fail_unknown(struct arena *arena, const char *name, const struct uni
     err_set(err, ERR_INPUT, "no stack is called \"%s\"%s There are: %s", name, hint, list);
 }
 
+// Files by name before aliases: only the second need all files be read.
 static const struct stack *load_newest(struct arena *arena, const char *name, struct err *err)
 {
     int count = 0;

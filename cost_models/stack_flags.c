@@ -25,6 +25,8 @@ const char *stack_flag_of(const struct stack *stack, const char *ability)
     return NULL;
 }
 
+// Both ways: an ability without its flag cannot be launched, a flag without an ability is never
+// printed.
 static void check_flags(struct arena *arena, const struct json *list, const struct stack *stack,
                         struct err *err)
 {
@@ -77,6 +79,7 @@ void stack_write_flags(struct json_writer *writer, const struct stack *stack)
     json_close(writer, ']');
 }
 
+// Recompute classes of experts are abilities only where a model has them.
 const struct stack *stack_for_model(struct arena *arena, const struct stack *stack,
                                     bool has_experts)
 {

@@ -1,5 +1,6 @@
 #include "cost_models/stack.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Releases and builds of one software, as differences from the newest, which the file's other
@@ -20,6 +21,7 @@ static const struct json_field BUILD_FIELDS[] = {
     {0},
 };
 
+// Only numbers and switches differ between releases.
 static const struct json_field *field_of(const char *key)
 {
     for (const struct json_field *field = stack_fields(); field->key; field++) {
@@ -43,6 +45,7 @@ static struct stack_change *read_changes(struct arena *arena, const struct json 
             break;
         }
         bool is_switch = field->type == JSON_TYPE_BOOL;
+        assert(*count < limit);
         changes[(*count)++] = (struct stack_change){
             .key = field->key,
             .value =
@@ -114,6 +117,7 @@ void stack_write_provenance(struct json_writer *writer, const struct stack *stac
 static void apply(struct stack *stack, const struct stack_change *change)
 {
     const struct json_field *field = field_of(change->key);
+    assert(field && "read_changes let it in");
     void *member = (char *)stack + field->offset;
     if (field->type == JSON_TYPE_BOOL)
         *(bool *)member = change->value != 0;
@@ -143,10 +147,12 @@ static void note_source(struct arena *arena, struct stack *copy, const struct st
     list[count++] = (struct provenance){.key = change->key,
                                         .kind = PROVENANCE_ESTIMATED,
                                         .source = arena_print(arena, "%s: %s", name, source)};
+    assert(count <= copy->provenance_count + 1);
     copy->provenance = list;
     copy->provenance_count = count;
 }
 
+// Differences are each from the release behind it: all up to the one that is asked for add up.
 static bool go_back(struct arena *arena, struct stack *copy, const struct stack *newest,
                     const char *name)
 {
@@ -181,6 +187,7 @@ static bool add_build(struct arena *arena, struct stack *copy, const struct stac
     return false;
 }
 
+// "RELEASE+BUILD+...": the first may be a release, all others are builds.
 const struct stack *stack_at_release(struct arena *arena, const struct stack *stack,
                                      const char *release)
 {
@@ -199,6 +206,7 @@ const struct stack *stack_at_release(struct arena *arena, const struct stack *st
     }
 }
 
+// Text between "+" that names no build is of the release.
 const char *stack_builds_among(struct arena *arena, const struct stack *stack, const char *release)
 {
     const char *builds = NULL;

@@ -19,6 +19,7 @@
 static double reduce_s(const struct price_context *context, const struct program *program,
                        const struct step_group *group, double bytes)
 {
+    assert(group->bucket_count > 0 || bytes <= 0);
     const struct mesh *mesh = &program->mesh;
     const struct storage *storage = &group->storage;
     bool is_whole = context->compute.stack->owned_tensors && !storage->gradient_axes;
@@ -93,6 +94,7 @@ static double gather_s(const struct price_context *context, const struct program
     return messages_s(context, &program->mesh, &gather);
 }
 
+// The norms are lines of their own, as a task each of the step graph.
 static void add_update(const struct price_context *context, const struct program *program,
                        double elements, struct chunk_price *price)
 {
@@ -237,6 +239,7 @@ static struct chunk_price price_chunk(const struct price_context *context, const
     return price;
 }
 
+// Hiding the exchange of experts needs a second micro-batch, or a chunk, beside it.
 unsigned step_overlap(const struct stack *stack, const struct parallel *parallel)
 {
     unsigned overlap = passes_overlap(parallel);
@@ -266,6 +269,7 @@ struct step_price *step_price_of_blocks(struct arena *arena, const struct price_
     }
     ledger_turn_to(context->ledger, -1, -1);
     struct step_price *price = ARENA_NEW(arena, struct step_price, 1);
+    assert(!known_hop_s || (isfinite(*known_hop_s) && *known_hop_s >= 0));
     *price = (struct step_price){
         .shape = program->shape,
         .schedule = parallel->schedule,
@@ -338,10 +342,12 @@ void cost_part_waiting(struct cost *cost, const struct step_price *price,
     double uneven_s = (most_s - sum_s / price->shape.stage_count) * price->shape.micro_batch_count;
     // Equal stages differ in the last bits of their sums.
     if (uneven_s < 1e-12 * cost->step_s) uneven_s = 0;
+    assert(uneven_s >= 0 && isfinite(uneven_s));
     cost->imbalance_s = fmin(uneven_s, cost->bubble_s);
     cost->bubble_s -= cost->imbalance_s;
 }
 
+// Stages that are alike share a class.
 static const struct chunk_price *chunk_at(const struct step_price *price, int stage, int chunk)
 {
     return &price->classes[price->class_of[stage * price->shape.chunk_count + chunk]];
@@ -349,6 +355,7 @@ static const struct chunk_price *chunk_at(const struct step_price *price, int st
 
 double step_begin_s(const struct step_price *price, int stage, double rise_s)
 {
+    assert(stage >= 0 && stage < price->shape.stage_count);
     for (int chunk = 0; price->gather_overlapped && chunk < price->shape.chunk_count; chunk++)
         rise_s -= chunk_at(price, stage, chunk)->parameter_gather_s;
     return rise_s > 0 ? rise_s : 0;

@@ -2,6 +2,7 @@
 #include "models/op_image.h"
 #include "plan/strided_sums.h"
 
+#include <assert.h>
 #include <math.h>
 
 // Beside one reading of inputs and writing of outputs.
@@ -37,6 +38,7 @@ static struct beside of_sums(const struct block *block, const struct op *op, int
         beside.bytes += made_bytes;
         if (pieces > 1) beside.bytes += 2.0 * sizeof(float) * (double)(pieces * numbers);
     }
+    assert(beside.launches >= op->output_count && beside.bytes >= 0);
     return beside;
 }
 

@@ -1,6 +1,8 @@
 #include "cost_models/task_prices.h"
 #include "cost_models/gemm.h"
 
+#include <assert.h>
+
 struct pricing {
     struct task_prices prices;
 };
@@ -14,6 +16,7 @@ static int tasks_of(const struct step_graph *graph, int chunk, int *first)
 
 static void add(struct pricing *pricing, int task, double s)
 {
+    assert(task >= 0 && task < pricing->prices.graph->task_count && s >= 0);
     pricing->prices.s[task] += s;
 }
 
@@ -141,6 +144,7 @@ static bool add_begin(struct pricing *pricing, const struct ledger_line *line)
     return found > 0;
 }
 
+// What is no task of the graph (contention, launches) stands beside.
 static bool add_line(struct pricing *pricing, const struct ledger_line *line)
 {
     int group = line->of_group - 1, use = line->of_use - 1;
@@ -214,6 +218,7 @@ static bool is_handed_on(const struct block_program *block, const struct instr *
     return false;
 }
 
+// Of a fused chain, of merged contractions and of a ring the first has the price of all.
 static bool is_with_another(const struct program *program, const struct graph_task *task)
 {
     if (task->kind != TASK_INSTR) return false;
@@ -228,6 +233,7 @@ static bool is_with_another(const struct program *program, const struct graph_ta
 
 enum task_pricing task_pricing_of(const struct task_prices *prices, int task)
 {
+    assert(task >= 0 && task < prices->graph->task_count);
     const struct graph_task *of = &prices->graph->tasks[task];
     if (prices->s[task] > 0) return TASK_PRICED;
     if (is_with_another(prices->graph->program, of)) return TASK_PRICED_WITH;
@@ -238,6 +244,7 @@ enum task_pricing task_pricing_of(const struct task_prices *prices, int task)
 
 const char *task_pricing_name(enum task_pricing pricing)
 {
+    assert(pricing <= TASK_FREE);
     static const char *const NAMES[] = {"not", "alone", "with another", "nothing"};
     return NAMES[pricing];
 }

@@ -2,6 +2,7 @@
 #include "models/op_scan.h"
 #include "plan/walked.h"
 
+#include <assert.h>
 #include <math.h>
 
 static const double TURN_CYCLES = 500;
@@ -28,6 +29,7 @@ static struct token_walk walk_of(const struct block *block, const struct instr *
 {
     const struct op *op = &block->ops[instr->op];
     const struct tensor *b = &block->tensors[op->inputs[instr->kind == OP_DELTA ? 2 : 3]];
+    assert(tensor_find_dim(b, DIM_STATE) >= 0);
     return (struct token_walk){.batch = instr->batch,
                                .seq = instr->seq,
                                .heads = instr->heads,
@@ -38,6 +40,7 @@ static struct token_walk walk_of(const struct block *block, const struct instr *
 
 static int64_t parts(int64_t count, int64_t each)
 {
+    assert(count >= 0 && each > 0);
     return (count + each - 1) / each;
 }
 
@@ -52,6 +55,7 @@ static double turns_of(const struct token_walk *of, bool is_forward)
     return channels * (5 * lanes + 1) + (double)of->width * columns;
 }
 
+// Blocks beyond those that the device holds at once wait for another round.
 struct compute_cost walked_price(const struct compute_context *context,
                                  const struct block_program *program, const struct instr *instr)
 {
@@ -94,6 +98,7 @@ struct compute_cost stepped_price(const struct compute_context *context,
               : op_scan_is_by_state(program->block, op) ? STEPPED_BY_STATE
                                                         : STEPPED_SCAN;
     double peak = context->device->peak_flop_per_s[PRECISION_FP32];
+    assert(peak > 0 && "a processor has a rate in fp32");
     double walk_s = numbers * STEPPED_FLOP[row][is_forward] / peak;
     double memory_s = stream_s(context, (double)instr->read_bytes + (double)instr->write_bytes);
     return (struct compute_cost){.s = fmax(walk_s, memory_s) + context->device->launch_latency_s,

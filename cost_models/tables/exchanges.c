@@ -1,5 +1,6 @@
 #include "cost_models/tables/exchanges.h"
 
+#include <assert.h>
 #include <math.h>
 
 // Ranks of a node, those of all nodes at one place, or all.
@@ -7,6 +8,7 @@ enum reach { REACH_INSIDE, REACH_BETWEEN, REACH_ALL };
 
 static int node_ranks(const struct table_request *request)
 {
+    assert(request->placement->rank_count > 0 && request->cluster->nodes[0].gpus > 0);
     int ranks = request->placement->rank_count, gpus = request->cluster->nodes[0].gpus;
     return gpus < ranks ? gpus : ranks;
 }
@@ -16,6 +18,7 @@ static int node_count(const struct table_request *request)
     return request->placement->rank_count / node_ranks(request);
 }
 
+// Nodes that are not full have ranks without partners.
 bool exchange_is_hierarchical(const struct table_request *request)
 {
     return request->stack->hierarchical && node_count(request) > 1 &&
@@ -144,6 +147,7 @@ static struct exchanged exchanged_sums(const struct table_request *request)
     return most;
 }
 
+// Hierarchical: sums of a node's ranks are merged inside before they cross the network.
 static void price_sums(const struct table_request *request, struct table_span *span)
 {
     const struct exchanged most = exchanged_sums(request);
@@ -185,6 +189,7 @@ static void price_ids(const struct table_request *request, struct table_span *sp
 
 void exchanges_price(const struct table_request *request, struct table_span *spans)
 {
+    assert(request->workload.global_batch > 0);
     const struct table_placement *placement = request->placement;
     double ids = 0, norms = 0, wide = table_exchange_bytes(request->workload.precision);
     for (int rank = 0; rank < placement->rank_count; rank++) {
@@ -207,6 +212,7 @@ void exchanges_price(const struct table_request *request, struct table_span *spa
 double host_fetch_s(const struct table_request *request, const struct host *host,
                     double fetch_bytes, double host_fetch_bytes, double host_nvme_bytes)
 {
+    assert(request->stack->copy_ratio > 0);
     double ratio = request->stack->copy_ratio;
     double pcie_s = fetch_bytes > 0 ? fetch_bytes / (host->pcie_bytes_per_s * ratio) : 0;
     double memory_s =

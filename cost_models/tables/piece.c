@@ -2,6 +2,7 @@
 #include "cost_models/tables/rows.h"
 #include "cost_models/tables/towers.h"
 
+#include <assert.h>
 #include <math.h>
 
 // Sums there and gradients back, of one piece.
@@ -23,9 +24,11 @@ static struct piece_seconds sums_s(const struct table_request *request,
     return (struct piece_seconds){own_s, is_spread ? node_s / inside : node_s};
 }
 
+// In rates, without latencies, which belong to the exchange of all pieces.
 struct piece_seconds table_piece_s(const struct table_request *request,
                                    const struct table_piece *piece, int parts)
 {
+    assert(parts >= 1 && piece->column_count > 0 && piece->row_count > 0);
     const struct piece_work work = piece_work(request, piece);
     const struct recommender *model = request->placement->model;
     double others = 1 - 1.0 / request->placement->rank_count;
@@ -43,8 +46,10 @@ struct piece_seconds table_piece_s(const struct table_request *request,
     return seconds;
 }
 
+// No sums travel: each rank looks up for its own samples, and a dense gradient is reduced.
 double table_everywhere_s(const struct table_request *request, int table)
 {
+    assert(table >= 0 && table < request->placement->model->table_count);
     const struct recommender *model = request->placement->model;
     const struct table_piece piece = {.table = table,
                                       .row_count = model->tables[table].row_count,

@@ -45,6 +45,7 @@ static void add_piece(const struct table_request *request, const struct table_pi
     int rank_count = request->placement->rank_count;
     bool is_every = piece->rank == PIECE_EVERY_RANK;
     int first = is_every ? 0 : piece->rank, end = is_every ? rank_count : piece->rank + 1;
+    assert(first >= 0 && end <= rank_count);
     double holders = end - first;
     most->lookup_sum += work.lookups * holders;
     most->hit_sum += work.hits * holders;
@@ -61,6 +62,7 @@ static void add_piece(const struct table_request *request, const struct table_pi
     }
 }
 
+// Steps wait for the rank that has most of each quantity.
 static struct most gather(struct arena *arena, const struct table_request *request)
 {
     const struct table_placement *placement = request->placement;
@@ -77,6 +79,7 @@ static struct most gather(struct arena *arena, const struct table_request *reque
     }
     for (int first = 0; first < placement->rank_count;) {
         int count = cluster_group_of(request->cluster, first)->gpus_per_host;
+        assert(count > 0);
         if (count > placement->rank_count - first) count = placement->rank_count - first;
         add_host(request, ranks, first, count, &most);
         first += count;
@@ -84,6 +87,7 @@ static struct most gather(struct arena *arena, const struct table_request *reque
     return most;
 }
 
+// Of the kernels a third look up and two thirds update.
 static void price_compute(const struct table_request *request, const struct most *most,
                           struct table_span *spans)
 {
@@ -130,9 +134,12 @@ static double schedule(const struct table_stack *stack, struct table_span *spans
         }
         last_s = fmax(last_s, free_s[stream]);
     }
+    assert(isfinite(last_s) && last_s >= 0);
     return last_s;
 }
 
+// What a rank's device holds beside tables: dense parameters, activations, sums and ids of its
+// samples.
 int64_t table_beside_bytes(const struct table_request *request)
 {
     const struct recommender *model = request->placement->model;

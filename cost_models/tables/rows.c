@@ -1,5 +1,6 @@
 #include "cost_models/tables/rows.h"
 
+#include <assert.h>
 #include <math.h>
 
 // Different rows of so many requests that are not among the `kept` hottest, or that LRU has
@@ -7,6 +8,7 @@
 static double missed(const struct zipf *zipf, const struct table_workload *workload,
                      double requests, double unique, double kept)
 {
+    assert(requests >= 0 && unique >= 0 && kept >= 0);
     if (kept >= (double)zipf->count) return 0;
     if (workload->cache == CACHE_LRU)
         return fmin(unique, requests * (1 - zipf_lru_share(zipf, kept)));
@@ -21,6 +23,7 @@ static double hit_share(const struct zipf *zipf, const struct table_workload *wo
     return workload->cache == CACHE_LRU ? zipf_lru_share(zipf, kept) : zipf_share(zipf, kept);
 }
 
+// Neighbouring tables are often alike, and a law takes sums over all rows.
 const struct table_law *table_laws_make(struct arena *arena, const struct table_request *request)
 {
     const struct recommender *model = request->placement->model;
@@ -40,6 +43,7 @@ const struct table_law *table_laws_make(struct arena *arena, const struct table_
     return laws;
 }
 
+// Gradients are read sorted by row, each different row is read and written once.
 static double update_bytes(const struct table_request *request, const struct table_piece *piece,
                            const struct piece_work *work)
 {
@@ -66,6 +70,7 @@ struct piece_work piece_work(const struct table_request *request, const struct t
     bool is_known = request->laws && !is_every;
     double unique = is_known ? law->unique : zipf_unique(zipf, requests);
     struct piece_work work = {.lookups = requests * share, .unique = unique * share};
+    assert(share > 0 && share < 1 + 1e-9 && requests >= 0);
     work.hits = work.lookups;
     if (piece->tier != TIER_DEVICE) {
         double kept = (double)piece->cached_rows / share,

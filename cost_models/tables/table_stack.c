@@ -2,6 +2,8 @@
 
 #include "core/file.h"
 
+#include <assert.h>
+
 static const struct json_field FIELDS[] = {
     {JSON_TEXT(struct table_stack, name)},
     {JSON_TEXT(struct table_stack, description)},
@@ -46,6 +48,7 @@ const struct table_stack *table_stack_load(struct arena *arena, const char *name
 
 void table_stack_write(struct json_writer *writer, const char *key, const struct table_stack *stack)
 {
+    assert(stack->provenance_count >= 0);
     json_open(writer, key, '{');
     json_put_fields(writer, FIELDS, stack);
     provenance_write(writer, stack->provenance, stack->provenance_count);
