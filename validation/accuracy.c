@@ -1,5 +1,6 @@
 #include "validation/accuracy.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,6 +53,7 @@ static bool is_of_tiers(const struct pairs *pairs, const struct row *row)
     return strchr(pairs->tiers, row->tier) != NULL;
 }
 
+// Both scores are of the same rows, so that their difference is that of the predictions.
 static struct accuracy_line line_of(const struct pairs *pairs, const char *name,
                                     bool (*wanted)(const struct pairs *pairs, const struct row *row,
                                                    const void *context),
@@ -65,9 +67,11 @@ static struct accuracy_line line_of(const struct pairs *pairs, const char *name,
         now[count] = pairs->items[i].now;
         left_out[count++] = pairs->items[i].left_out;
     }
+    assert(count <= pairs->count);
     return (struct accuracy_line){name, score_of(now, count), score_of(left_out, count)};
 }
 
+// Rows of unstated networks are of another group as well: groups overlap.
 static bool is_of_group(const struct pairs *pairs, const struct row *row, const void *context)
 {
     if (!is_of_tiers(pairs, row)) return false;
@@ -99,6 +103,7 @@ static bool is_of_family(const struct pairs *pairs, const struct row *row, const
     return is_of_tiers(pairs, row) && strcmp(row->family, first->family) == 0;
 }
 
+// What the row says it ran, which may be a release; else the stack that it is asked of.
 static const char *software_of(const struct row *row)
 {
     return row->facts.software ? row->facts.software : row->stack;
@@ -109,6 +114,7 @@ static bool is_of_software(const struct pairs *pairs, const struct row *row, con
     return is_of_tiers(pairs, row) && strcmp(software_of(row), context) == 0;
 }
 
+// Dense families first, then mixtures, each by name.
 static int compare_families(const void *a, const void *b)
 {
     const struct row *const *left = a, *const *right = b;
@@ -132,6 +138,7 @@ static const struct row **families_of(const struct pairs *pairs, int *count)
         if (!known) firsts[(*count)++] = row;
     }
     qsort(firsts, (size_t)*count, sizeof *firsts, compare_families);
+    assert(*count <= pairs->count);
     return firsts;
 }
 
@@ -172,6 +179,7 @@ static struct score score_memory(const struct pairs *pairs, const struct trials 
     return score_of(estimates, count);
 }
 
+// Of stacks that any run's allocated memory was published of.
 static void score_stacks(const struct pairs *pairs, const struct trials *trials,
                          struct accuracy *accuracy)
 {
@@ -186,10 +194,12 @@ static void score_stacks(const struct pairs *pairs, const struct trials *trials,
         lines[count] = (struct accuracy_line){stack, score_memory(pairs, trials, true, stack), {0}};
         count += lines[count].now.row_count > 0;
     }
+    assert(count <= trials->count);
     accuracy->allocated_stacks = lines;
     accuracy->allocated_stack_count = count;
 }
 
+// A software without a scored row has no line.
 static void score_softwares(const struct pairs *pairs, struct accuracy *accuracy)
 {
     struct accuracy_line *lines = ARENA_NEW(pairs->arena, struct accuracy_line, pairs->count);
@@ -207,6 +217,7 @@ static void score_softwares(const struct pairs *pairs, struct accuracy *accuracy
     accuracy->software_count = count;
 }
 
+// Plans without a prediction stay in the list, and ranking_of leaves them out.
 static struct ranking_score rank(const struct pairs *pairs, bool left_out)
 {
     struct ranked *plans = ARENA_NEW(pairs->arena, struct ranked, pairs->count);
@@ -226,6 +237,7 @@ static struct ranking_score rank(const struct pairs *pairs, bool left_out)
 struct accuracy *accuracy_of(struct arena *arena, const struct trials *trials, const char *tiers,
                              const struct left_out *left_out)
 {
+    assert(trials->count >= 0 && *tiers);
     struct accuracy *accuracy = ARENA_NEW(arena, struct accuracy, 1);
     struct pairs pairs = pairs_of(arena, trials, tiers, left_out);
     accuracy->trials = trials;

@@ -1,8 +1,10 @@
 #include "validation/anchor.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
+// Steps near the end of memory wait for the allocator: they teach nothing of the kernels.
 static bool is_full(const struct trial *trial)
 {
     return trial->row->peak_bytes > ANCHOR_FULL_RATIO * (double)trial->prediction.device_bytes;
@@ -51,6 +53,7 @@ bool anchor_make(struct arena *arena, struct trials *trials, struct anchor *anch
     options.fitted = used;
     if (!answer(arena, trials, used, anchor, err)) return false;
     if (!fit_trials(arena, trials, &options, &result, err)) return false;
+    assert(result.prediction_count == anchor->run_count && "each trial was answered");
     anchor->is_met = true;
     for (int i = 0; i < result.prediction_count; i++) {
         struct anchor_run *run = &anchor->runs[i];
@@ -67,6 +70,7 @@ bool anchor_make(struct arena *arena, struct trials *trials, struct anchor *anch
 bool anchor_predict(struct arena *arena, const struct trials *trials, int first_count,
                     int *used_count, struct fit_result *result, struct err *err)
 {
+    assert(first_count >= 0 && first_count <= trials->count);
     bool *used = ARENA_NEW(arena, bool, trials->count);
     struct fit_options options = OPTIONS;
     options.fitted = used;
@@ -75,6 +79,7 @@ bool anchor_predict(struct arena *arena, const struct trials *trials, int first_
         used[i] = !is_full(&trials->items[i]);
         *used_count += used[i];
     }
+    assert(*used_count >= 0 && *used_count <= first_count);
     return *used_count == 0 || fit_trials(arena, trials, &options, result, err);
 }
 
@@ -84,6 +89,7 @@ static void say(struct arena *arena, const struct anchor *anchor, enum constant_
 {
     int most = *count + anchor->constant_count;
     struct provenance *list = ARENA_NEW(arena, struct provenance, most);
+    assert(most >= *count);
     if (*count > 0) memcpy(list, *entries, (size_t)*count * sizeof *list);
     for (int i = 0; i < anchor->constant_count; i++) {
         const struct fit_constant *constant = &anchor->constants[i];
@@ -117,6 +123,7 @@ static int set_values(const struct anchor *anchor, const struct constant_list *l
     return count;
 }
 
+// Copies: a cluster file's device is shared by all who loaded it.
 static int correct_devices(struct arena *arena, const struct anchor *anchor, const char *words,
                            const struct cluster **cluster)
 {
@@ -137,6 +144,7 @@ static int correct_devices(struct arena *arena, const struct anchor *anchor, con
     return moved;
 }
 
+// Where neither device nor stack moved, the runs say nothing of this question.
 bool anchor_apply(struct arena *arena, const struct anchor *anchor, const char *words,
                   const struct cluster **cluster, const struct stack **stack, struct err *err)
 {

@@ -1,6 +1,7 @@
 #include "validation/anchor.h"
 #include "validation/ranking.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@ struct series {
     const struct trial *trial;
 };
 
+// By name, then by size: the smallest run of a series comes first and is its anchor.
 static int compare_series(const void *a, const void *b)
 {
     const struct series *left = a, *right = b;
@@ -41,6 +43,7 @@ static struct series *sort(struct arena *arena, const struct trials *trials, con
 static bool add_series(struct arena *arena, const struct series *list, int count,
                        struct anchor_sweep *sweep, struct err *err)
 {
+    assert(count > 0);
     int gpus = list[0].trial->row->facts.gpus, anchors = 0;
     while (anchors < count && list[anchors].trial->row->facts.gpus == gpus)
         anchors++;
@@ -61,6 +64,7 @@ static bool add_series(struct arena *arena, const struct series *list, int count
                                    .before_s = list[i].trial->prediction.step_s,
                                    .after_s = list[i].trial->prediction.step_s};
         if (series->anchor_count > 0) row->after_s = result.predictions[i].step_s;
+        assert(row->before_s > 0 && row->after_s > 0);
         series->count++;
     }
     return true;
@@ -88,6 +92,7 @@ static int family_rows(const struct anchor_sweep *sweep, const char *family)
 // first ratio at which that much is reached.
 static double quantile(const struct ratio *ratios, int count, double share)
 {
+    assert(count > 0 && share > 0 && share < 1);
     double all = 0, sum = 0;
     for (int i = 0; i < count; i++)
         all += ratios[i].weight;
@@ -98,8 +103,10 @@ static double quantile(const struct ratio *ratios, int count, double share)
     return ratios[count - 1].value;
 }
 
+// Families weigh alike, whatever their number of rows; ends are rounded outward.
 static void make_band(struct arena *arena, const char *source, struct anchor_sweep *sweep)
 {
+    assert(sweep->row_count > 0 && sweep->family_count > 0);
     int count = sweep->row_count;
     struct ratio *ratios = ARENA_NEW(arena, struct ratio, count);
     for (int i = 0; i < count; i++) {
@@ -120,6 +127,7 @@ static void make_band(struct arena *arena, const char *source, struct anchor_swe
     };
 }
 
+// Errors of all rows alike, and of families alike.
 static void score(struct arena *arena, struct anchor_sweep *sweep)
 {
     int count = sweep->row_count;

@@ -8,6 +8,7 @@ static bool is_of_family(const struct residual *residual, const char *family)
     return strcmp(residual->family, family) == 0;
 }
 
+// The order of the others is kept, so that sums come out the same.
 static struct residuals without(struct arena *arena, const struct residuals *residuals,
                                 const char *family)
 {
@@ -19,6 +20,7 @@ static struct residuals without(struct arena *arena, const struct residuals *res
     return rest;
 }
 
+// Each family is judged by bands that were made without it.
 const struct band *bands_left_out(struct arena *arena, const struct residuals *residuals)
 {
     struct band *left_out = ARENA_NEW(arena, struct band, residuals->count);
@@ -81,6 +83,7 @@ struct band_coverage bands_coverage(const struct residuals *residuals, const str
         coverage.row_count += tally.rows;
         coverage.family_count++;
         covered += tally.covered;
+        assert(tally.covered <= tally.rows);
         covered_families += (double)tally.covered / tally.rows;
     }
     if (coverage.row_count == 0) return coverage;

@@ -1,5 +1,6 @@
 #include "validation/band_pairs.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,7 @@ static int by_sweep(const void *a, const void *b)
     return (left->measured_s > right->measured_s) - (left->measured_s < right->measured_s);
 }
 
+// A measured tie is half right: no prediction could be.
 static void count_pair(const struct residual *a, const struct residual *b, struct tally *tally)
 {
     double predicted = log(a->left_out_s / b->left_out_s);
@@ -41,12 +43,15 @@ static void count_pair(const struct residual *a, const struct residual *b, struc
     while (difference_ratio > EDGES[edge]) {
         edge++;
     }
+    assert(edge < EDGE_COUNT && "the last edge is infinite");
     tally->pairs[edge]++;
     tally->right[edge] += measured == 0 ? 0.5 : (measured > 0) == (predicted > 0);
 }
 
+// Pairs of one sweep share their runs: n pairs weigh as the root of n.
 static void add_sweep(const struct residual *const *rows, int count, struct pool *pools)
 {
+    assert(count > 0);
     struct tally tally = {0};
     for (int i = 0; i < count; i++) {
         for (int j = 0; j < i; j++) {
@@ -77,11 +82,13 @@ static int pool_violators(struct pool *pools)
             next.weight += before->weight;
             next.pairs += before->pairs;
         }
+        assert(next.weight > 0 && next.right >= 0 && next.right <= next.weight * (1 + 1e-9));
         pools[count++] = next;
     }
     return count;
 }
 
+// Only rows of a sweep are compared: others differ in more than the plan.
 struct band_pairs *band_pairs_make(struct arena *arena, const struct residuals *residuals,
                                    const char *source, int *count)
 {

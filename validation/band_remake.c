@@ -3,6 +3,7 @@
 #include "validation/anchor.h"
 #include "validation/ranking.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,9 +23,11 @@ static int family_count_of(const struct trial *const *trials, int count)
 
 static const double TAIL = 0.05, ROUNDING = 1000;
 
+// The level of a conformal bound: of few runs the largest ratio seen.
 static struct memory_band memory_of(struct arena *arena, const struct trial *const *trials,
                                     int count, const char *source)
 {
+    assert(count > 0);
     double *ratios = ARENA_NEW(arena, double, count);
     for (int i = 0; i < count; i++) {
         ratios[i] = trials[i]->row->peak_bytes / (double)trials[i]->prediction.peak_bytes;
@@ -32,6 +35,7 @@ static struct memory_band memory_of(struct arena *arena, const struct trial *con
     sort_f64s(ratios, (size_t)count);
     int rank = (int)ceil((count + 1) * (1 - TAIL));
     if (rank > count) rank = count;
+    assert(rank >= 1 && rank <= count && ratios[0] > 0);
     int families = family_count_of(trials, count);
     return (struct memory_band){
         .stack = trials[0]->row->stack,
@@ -46,6 +50,7 @@ static struct memory_band memory_of(struct arena *arena, const struct trial *con
     };
 }
 
+// Rows of a stack stand side by side behind the sort.
 static int by_stack(const void *a, const void *b)
 {
     const struct trial *left = *(const struct trial *const *)a;
@@ -115,6 +120,7 @@ static struct residuals residuals_of(struct arena *arena, const struct trials *t
     return residuals;
 }
 
+// All groups of one file are made from the same trials, so that they agree.
 const struct bands *bands_remake(struct arena *arena, const struct trials *trials,
                                  const char *tiers, const struct left_out *left_out,
                                  struct err *err)

@@ -1,5 +1,6 @@
 #include "validation/band_unfitted.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +44,7 @@ static int weigh(struct ratio *ratios, int count)
 // The least value at or below which this share of the weight lies.
 static double quantile(const struct ratio *ratios, int count, double weight)
 {
+    assert(count > 0 && weight > 0);
     double sum = 0;
     for (int i = 0; i < count; i++) {
         sum += ratios[i].weight;
@@ -68,6 +70,7 @@ static struct ratio *find_ratios(struct arena *arena, const struct trials *trial
     return ratios;
 }
 
+// Above 1: the step took longer than predicted.
 static double time_ratio(const struct trial *trial)
 {
     return trial->row->step_s / trial->prediction.step_s;
@@ -84,6 +87,7 @@ static struct anchored_band band_of(struct arena *arena, struct ratio *ratios, i
 {
     if (count == 0) return (struct anchored_band){0};
     int softwares = weigh(ratios, count);
+    assert(softwares > 0 && softwares <= count);
     qsort(ratios, (size_t)count, sizeof *ratios, by_value);
     double low = quantile(ratios, count, LOW * softwares);
     double high = quantile(ratios, count, HIGH * softwares);
@@ -91,6 +95,7 @@ static struct anchored_band band_of(struct arena *arena, struct ratio *ratios, i
         ratios[i].weight = 1;
     low = fmin(low, quantile(ratios, count, LOW * count));
     high = fmax(high, quantile(ratios, count, HIGH * count));
+    assert(low > 0 && low <= high);
     return (struct anchored_band){
         .low_ratio = fmin(floor(low * ROUNDING) / ROUNDING, 1),
         .high_ratio = fmax(ceil(high * ROUNDING) / ROUNDING, 1),

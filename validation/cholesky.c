@@ -1,10 +1,12 @@
 #include "validation/cholesky.h"
 
+#include <assert.h>
 #include <math.h>
 
 // A pivot below this share of its diagonal is rounding error.
 static const double PIVOT_LEAST_RATIO = 1e-13;
 
+// Only the lower triangle is read and written.
 static bool factor(double *a, int count)
 {
     for (int row = 0; row < count; row++) {
@@ -26,8 +28,10 @@ static bool factor(double *a, int count)
     return true;
 }
 
+// A = L L': forward through L, then back through its transpose, in place.
 bool cholesky_solve(double *a, double *b, int count)
 {
+    assert(count >= 0);
     if (!factor(a, count)) return false;
     for (int row = 0; row < count; row++) {
         for (int i = 0; i < row; i++) {

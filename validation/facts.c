@@ -1,6 +1,7 @@
 #include "validation/facts.h"
 #include "plan/parallel.h"
 
+#include <assert.h>
 #include <string.h>
 
 static const struct json_field LATENT_FIELDS[] = {
@@ -85,6 +86,7 @@ static const struct {
     {"ep", OVERLAP_EP},
 };
 
+// Silence is not "no": what a row does not say is left to the search.
 static enum row_answer read_answer(const struct json *object, const char *key, struct err *err)
 {
     if (!json_has(object, key)) return ROW_UNSTATED;
@@ -105,6 +107,7 @@ static void read_overlap(const struct json *object, struct row_facts *facts, str
     }
 }
 
+// Sources say more than is asked here, so that other keys are no fault.
 static void read_model(const struct json *object, struct row_model *model, struct err *err)
 {
     json_read_lenient(object, MODEL_FIELDS, model, NULL, NULL, err);
@@ -167,12 +170,14 @@ static void read_lora(const struct json *object, struct row_lora *lora, struct e
             json_fail(&place, err, "expected projections (q_proj, *_proj), found \"%s\"", word);
             return;
         }
+        assert(targets < 1u << ADAPTER_TARGET_COUNT);
         lora->targets |= targets;
         word += length;
         word += strspn(word, " ,");
     }
 }
 
+// 0 is a stage and a group; -1 stands for what is not said.
 void facts_read(const struct json *object, struct row_facts *facts, struct err *err)
 {
     *facts = (struct row_facts){.zero_stage = -1, .zero_group = -1};

@@ -59,6 +59,7 @@ static const struct stack *stack_of(struct arena *arena, const struct fit *fit,
     return row->release ? stack_at_release(arena, stack, row->release) : stack;
 }
 
+// By name: rows share a device's constants, whatever file their cluster came from.
 static int device_index(struct fit *fit, const struct device *device)
 {
     struct fit_machines *machines = &fit->machines;
@@ -99,6 +100,7 @@ static void answer(struct fit *fit)
     for (int i = 0; i < fit->trials.count; i++) {
         struct trial *trial = &fit->trials.items[i];
         report(fit, "choosing", i + 1, fit->trials.count);
+        assert(fit->row_count <= i);
         if (!trial->stack || trial->row->step_s == 0) continue;
         struct fit_row *row = &fit->rows[fit->row_count];
         row->trial = trial;
@@ -137,11 +139,13 @@ static void answer_at(struct fit *fit, const double *z, const bool *wanted, bool
     }
 }
 
+// By the event engine: what is compared with measured steps.
 static void predict(void *context, const double *z, const bool *wanted, double *ln)
 {
     answer_at(context, z, wanted, true, ln);
 }
 
+// In closed form, a third of the time: good enough for slopes.
 static void approximate(void *context, const double *z, const bool *wanted, double *ln)
 {
     answer_at(context, z, wanted, false, ln);
@@ -180,6 +184,7 @@ static bool depends(void *context, int row, int parameter)
     return uses_fabric(fit, at, of->owner_index);
 }
 
+// Of fitted rows alone: others weigh nothing.
 static int family_size(const struct fit *fit, const char *family)
 {
     int count = 0;
@@ -195,6 +200,7 @@ static void set_weights(struct fit *fit)
     for (int i = 0; i < fit->row_count; i++) {
         const struct fit_row *row = &fit->rows[i];
         double size = row->fitted ? family_size(fit, row->trial->row->family) : 0;
+        assert(!row->fitted || size >= 1);
         fit->weight[i] = row->fitted ? pow(size, -FIT_FAMILY_EXPONENT) : 0;
     }
 }
@@ -342,6 +348,7 @@ static int choose_again(struct fit *fit, const struct fit_point *point)
 // `start` is the place of the priors, with the choices that the point has.
 static struct fit_point solve(struct fit *fit, struct fit_result *result, struct fit_point *start)
 {
+    assert(result->prediction_count == fit->row_count);
     report(fit, "fitting", 0, 1);
     *start = fit_start(fit->arena, &fit->problem);
     for (int i = 0; i < fit->row_count; i++) {
@@ -386,6 +393,7 @@ static void fit_all(struct fit *fit, struct fit_result *result)
     fit_parameters_set(&fit->parameters, point.z);
 }
 
+// Room for every trial's machines, though most share them.
 static bool start(struct fit *fit, const struct trials *trials, struct err *err)
 {
     struct arena *arena = fit->arena;

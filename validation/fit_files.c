@@ -25,10 +25,12 @@ struct editor {
 
 static void add_edit(struct editor *editor, size_t offset, size_t bytes, const char *text)
 {
+    assert(offset + bytes <= editor->object.document->text_bytes);
     editor->edits[editor->count] = (struct edit){offset, bytes, text, editor->count};
     editor->count++;
 }
 
+// More digits than a fit can tell would only make differences of files.
 static double round_digits(double value)
 {
     char digits[32];
@@ -103,6 +105,7 @@ static const struct json *find_entry(struct editor *editor, const char *key, boo
     return nearest;
 }
 
+// Edits the text, so that order and layout of a file stay as they are.
 static void edit_constant(struct editor *editor, const struct fit_constant *constant,
                           struct err *err)
 {
@@ -150,6 +153,7 @@ static char *apply(struct editor *editor)
     size_t from = 0;
     for (int i = 0; i < editor->count; i++) {
         const struct edit *edit = &editor->edits[i];
+        assert(edit->offset >= from && "edits do not overlap");
         memcpy(end, document->text + from, edit->offset - from);
         end = stpcpy(end + (edit->offset - from), edit->text);
         from = edit->offset + edit->bytes;
@@ -176,6 +180,7 @@ char *fit_edit_text(struct arena *arena, const struct json *object, const struct
     return err->kind ? NULL : apply(&editor);
 }
 
+// Paths as from the repository's root, below another folder.
 static struct file_text text_of(struct arena *arena, const char *folder, const char *path,
                                 const char *text)
 {
@@ -186,6 +191,7 @@ static bool put_owner(struct arena *arena, const struct fit_result *result,
                       const struct fit_constant *of, const char *folder, const char *source,
                       struct file_text *file, struct err *err)
 {
+    assert(of->owner != CONSTANT_FABRIC && "rows of fabrics share a file");
     bool is_device = of->owner == CONSTANT_DEVICE;
     const char *where = is_device ? "topologies/devices" : "cost_models/stacks";
     const char *path =

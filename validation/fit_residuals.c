@@ -2,6 +2,8 @@
 #include "validation/left_out.h"
 #include "validation/ranking.h"
 
+#include <assert.h>
+
 // A fitted row that was predicted without its family and without its device.
 static bool has_residual(const struct fit_prediction *prediction)
 {
@@ -27,9 +29,11 @@ struct residuals fit_residuals(struct arena *arena, const struct fit_result *res
             .device_out_s = prediction->left_out_s[FIT_LEAVE_DEVICE],
         };
     }
+    assert(residuals.count <= result->prediction_count);
     return residuals;
 }
 
+// `bands` has one for each residual, in their order.
 const char *fit_left_out_text(struct arena *arena, const struct fit_result *result,
                               const struct band *bands, const char *source)
 {
@@ -40,6 +44,7 @@ const char *fit_left_out_text(struct arena *arena, const struct fit_result *resu
         double step_s = prediction->left_out_s[FIT_LEAVE_FAMILY];
         if (!has_residual(prediction)) continue;
         const struct band *band = &bands[left_out.count];
+        assert(band->low_ratio > 0 && band->low_ratio <= band->high_ratio);
         left_out.rows[left_out.count++] = (struct left_out_row){
             .id = prediction->row->id,
             .family = prediction->row->family,

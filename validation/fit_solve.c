@@ -24,9 +24,11 @@ static double row_residual(const struct fit_problem *problem, const double *ln, 
 
 static double tie_residual(const struct fit_tie *tie, const double *z)
 {
+    assert(tie->spread > 0);
     return (tie->a_scale * z[tie->a] - tie->b_scale * z[tie->b]) / tie->spread;
 }
 
+// Huber's loss of rows, and squares for priors and ties, which are normal.
 static double objective(const struct fit_problem *problem, const double *z, const double *ln)
 {
     double sum = 0, delta = problem->huber_delta;
@@ -70,6 +72,7 @@ static double moved_most(const struct fit_problem *problem, const struct fit_poi
 static void differentiate_by(struct arena *scratch, const struct fit_problem *problem,
                              struct fit_point *point, const bool *stale, int parameter)
 {
+    assert(parameter >= 0 && parameter < problem->parameter_count);
     struct arena_mark mark = arena_mark(scratch);
     double *above = ARENA_NEW(scratch, double, problem->row_count);
     double *below = ARENA_NEW(scratch, double, problem->row_count);
@@ -186,6 +189,7 @@ static double assemble_one(const struct fit_problem *problem, const struct fit_p
     return a;
 }
 
+// Levenberg's damping shortens steps that the last ones showed to be too long.
 static void step_of(struct arena *scratch, const struct fit_problem *problem,
                     const struct fit_point *point, double damping, double *step)
 {
@@ -210,6 +214,7 @@ static void step_of(struct arena *scratch, const struct fit_problem *problem,
     }
 }
 
+// Rows that a step cannot move keep their prediction, which is most of the time.
 static bool row_depends(const struct fit_problem *problem, int row, const double *step)
 {
     for (int i = 0; i < problem->parameter_count; i++) {
@@ -269,8 +274,10 @@ static double step_alone(struct arena *scratch, const struct fit_problem *proble
     return gain;
 }
 
+// At the priors, z = 0, with derivatives of all rows.
 struct fit_point fit_start(struct arena *arena, const struct fit_problem *problem)
 {
+    assert(problem->sigma > 0 && problem->huber_delta > 0);
     int count = problem->parameter_count;
     struct fit_point point = {
         .z = ARENA_NEW(arena, double, count),
@@ -335,6 +342,7 @@ void fit_solve(struct arena *scratch, const struct fit_problem *problem, struct 
 
 int fit_row_count(const struct fit_problem *problem, const struct fit_point *point, int parameter)
 {
+    assert(parameter >= 0 && parameter < problem->parameter_count);
     int count = 0;
     for (int row = 0; row < problem->row_count; row++) {
         double slope = point->jacobian[row * problem->parameter_count + parameter];

@@ -81,6 +81,7 @@ static struct fit_member member_of(const struct constant *constant, const struct
     };
     assert(member.prior_kind < (int)(sizeof KIND_SHARE / sizeof *KIND_SHARE));
     member.spread = term->spread * KIND_SHARE[member.prior_kind];
+    assert(member.low < member.high);
     if (member.prior_kind == PROVENANCE_FITTED) {
         member.spread = from->spread;
         bool has_prior = !from_values && strcmp(from->key, constant->key) == 0;
@@ -127,6 +128,7 @@ static void add_list(struct arena *arena, struct fit_parameters *parameters, int
             struct fit_parameter parameter =
                 parameter_of(arena, &TERMS[i], owner, last - first, from_values);
             parameter.owner_index = owner_index;
+            assert(parameter.member_count <= last - first);
             if (parameter.member_count) parameters->items[parameters->count++] = parameter;
         }
     }
@@ -185,6 +187,7 @@ struct fit_parameters fit_parameters_make(struct arena *arena, struct fit_machin
     return parameters;
 }
 
+// Ties go with both ends or not at all.
 struct fit_parameters fit_parameters_keep(struct arena *arena,
                                           const struct fit_parameters *parameters, const bool *kept)
 {
@@ -210,6 +213,7 @@ struct fit_parameters fit_parameters_keep(struct arena *arena,
 
 double fit_member_value(const struct fit_member *member, double z)
 {
+    assert(isfinite(z) && member->low < member->high);
     if (z == 0) return member->prior;
     double value = member->prior * exp(z * member->spread);
     if (member->is_share) {
@@ -222,6 +226,7 @@ double fit_member_value(const struct fit_member *member, double z)
     return fmin(fmax(value, member->low), member->high);
 }
 
+// Members of one parameter move together, each by its own spread.
 void fit_parameters_set(const struct fit_parameters *parameters, const double *z)
 {
     for (int i = 0; i < parameters->count; i++) {

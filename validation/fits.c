@@ -1,5 +1,6 @@
 #include "validation/fits.h"
 
+#include <assert.h>
 #include <string.h>
 
 static const double LEFT_RATIO = 0.9;  // of a device, above which runs of the published sweep stall
@@ -13,6 +14,7 @@ static bool has_failed_runs(const struct trials *trials, const char *family)
     return false;
 }
 
+// A row that does not say a degree has 1 of it.
 static int degree(int of)
 {
     return of > 1 ? of : 1;
@@ -62,12 +64,14 @@ bool fits_holds_as_much(const struct row *row, const struct row *other)
     return trains_alike(row, other) && is_split_less && is_fed_more && is_sharded_less && reduces;
 }
 
+// A run that filled the device may have been saved by its allocator: it shows nothing.
 static bool left_room(const struct trial *trial)
 {
     double device_bytes = (double)trial->cluster->nodes[0].device->memory_bytes;
     return trial->row->peak_bytes > 0 && trial->row->peak_bytes <= LEFT_RATIO * device_bytes;
 }
 
+// A heavier run that had room shows that memory was not why the other failed.
 static bool is_outdone(const struct trials *trials, const struct row *failed)
 {
     for (int i = 0; i < trials->count; i++) {
@@ -78,6 +82,7 @@ static bool is_outdone(const struct trials *trials, const struct row *failed)
     return false;
 }
 
+// What software refused is no matter of memory, nor what a heavier run outdid.
 static void count_failure(const struct trials *trials, const struct row *row, bool fits_now,
                           struct accuracy_fits *fits)
 {
@@ -111,5 +116,7 @@ struct accuracy_fits fits_of(const struct trials *trials)
             fits.ran_fit_count += fits_now;
         }
     }
+    assert(fits.failed_count == fits.refused_count + fits.outdone_count + fits.short_count);
+    assert(fits.ran_fit_count <= fits.ran_count && fits.other_fit_count <= fits.other_count);
     return fits;
 }

@@ -27,11 +27,13 @@ static double coverage_lack(const struct score *score)
     return fmax(0, COVERED_LEAST - score->covered_ratio);
 }
 
+// Bands that hold too much are too wide to be of use.
 static double coverage_excess(const struct score *score)
 {
     return fmax(0, score->covered_ratio - COVERED_MOST);
 }
 
+// Without pairs nothing is ordered wrongly.
 static double wrong_ratio(const struct ranking_score *ranking)
 {
     if (ranking->pair_count == 0) return 0;
@@ -44,6 +46,7 @@ static double failed_ratio(const struct score *score)
     return all ? (double)score->failure_count / all : 0;
 }
 
+// What an unseen family may expect, which no fit can flatter.
 static void add_left_out(struct headline *headline, const struct accuracy *accuracy)
 {
     const struct accuracy_line *groups = accuracy->groups;
@@ -103,6 +106,7 @@ struct headline headline_of(const struct accuracy *accuracy)
     if (fits->other_count)
         add(&headline, "other_unfit_ratio", "share of other runs that ran and are said not to fit",
             1 - (double)fits->other_fit_count / fits->other_count);
+    assert(headline.count > 0);
     return headline;
 }
 
@@ -130,6 +134,7 @@ char *headline_text(struct arena *arena, const struct headline *headline)
 // Member `index` of an array of ratios.
 static struct json_field ratio_field(const char *key, int index)
 {
+    assert(index >= 0);
     return (struct json_field){
         .key = key,
         .type = JSON_TYPE_F64,
@@ -153,9 +158,11 @@ static const double *read_families(struct arena *arena, const struct json *root,
     return committed;
 }
 
+// Families have three times the margin: few rows move more.
 int headline_worse(struct arena *arena, const char *path, const struct headline *headline,
                    double margin, struct headline_change changes[HEADLINE_MAX], struct err *err)
 {
+    assert(margin >= 0 && headline->count <= HEADLINE_MAX);
     struct json_document document;
     if (!json_load(arena, path, &document, err)) return -1;
     double committed[HEADLINE_MAX] = {0};

@@ -2,6 +2,7 @@
 
 #include "core/json_write.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,6 +33,7 @@ static void check_row(const struct json *at, const struct left_out_row *row, str
     json_fail(at, err, "the band ends before it begins");
 }
 
+// Sorted by id, for bsearch; an id that stands twice would be found by chance.
 bool left_out_read(struct arena *arena, const char *path, struct left_out *left_out,
                    struct err *err)
 {
@@ -70,6 +72,7 @@ char *left_out_text(struct arena *arena, const struct left_out *left_out)
         json_put_text(&writer, "id", row->id);
         json_put_text(&writer, "family", row->family);
         json_put_f64(&writer, "step_s", row->step_s);
+        assert(row->step_s > 0 && row->step_s_low <= row->step_s_high);
         if (row->device_out_s > 0) json_put_f64(&writer, "device_out_s", row->device_out_s);
         json_put_f64(&writer, "step_s_low", row->step_s_low);
         json_put_f64(&writer, "step_s_high", row->step_s_high);
@@ -82,6 +85,7 @@ char *left_out_text(struct arena *arena, const struct left_out *left_out)
 
 const struct left_out_row *left_out_find(const struct left_out *left_out, const char *id)
 {
+    assert(left_out->count >= 0);
     struct left_out_row key = {.id = id};
     return bsearch(&key, left_out->rows, (size_t)left_out->count, sizeof key, compare_ids);
 }

@@ -1,6 +1,7 @@
 #include "core/random.h"
 #include "validation/measure_next.h"
 
+#include <assert.h>
 #include <math.h>
 
 // A gain below this is the noise of the draws.
@@ -16,6 +17,7 @@ struct draws {
     double *truth;
 };
 
+// The same draws judge all choices, so that their noise cancels in differences.
 static struct draws draw(struct arena *arena, const double *ln_s, int plan_count,
                          const double *slope, const enum measure_kind *kind, int term_count,
                          uint64_t seed)
@@ -59,9 +61,11 @@ static double regret(const struct draws *draws, unsigned kinds)
         }
         sum += exp(chosen_truth - best) - 1;
     }
+    assert(sum >= 0 && "no plan beats the best");
     return sum / MEASURE_DRAWS;
 }
 
+// Of terms that are told what a benchmark leaves remains.
 static double spread(const double *slope, const enum measure_kind *kind, int term_count,
                      unsigned kinds)
 {
@@ -93,6 +97,7 @@ static bool pick(const struct draws *draws, const double *slope, const enum meas
     }
     if (by_regret < 0 && by_spread < 0) return false;
     step->kind = (enum measure_kind)(by_regret < 0 ? by_spread : by_regret);
+    assert(!(taken >> step->kind & 1));
     step->lowers_regret = by_regret >= 0;
     unsigned all = taken | 1u << step->kind;
     step->regret_ratio = regret(draws, all);
@@ -100,10 +105,12 @@ static bool pick(const struct draws *draws, const double *slope, const enum meas
     return true;
 }
 
+// Greedy: one benchmark after the other, the best beside those taken.
 void measure_choose(struct arena *arena, const double *ln_s, int plan_count, const double *slope,
                     const enum measure_kind *kind, int term_count, int wanted, uint64_t seed,
                     struct measure_next *next)
 {
+    assert(plan_count > 0 && term_count >= 0 && wanted >= 0);
     struct draws draws = draw(arena, ln_s, plan_count, slope, kind, term_count, seed);
     unsigned taken = 0;
     next->plan_count = plan_count;

@@ -3,6 +3,7 @@
 #include "validation/fit_terms.h"
 #include "validation/trial.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -23,6 +24,7 @@ static const struct measure_row ROWS[MEASURE_KIND_COUNT] = {
 
 const struct measure_row *measure_row(enum measure_kind kind)
 {
+    assert(kind >= 0 && kind < MEASURE_KIND_COUNT);
     return &ROWS[kind];
 }
 
@@ -57,6 +59,7 @@ static const struct {
 
 static enum measure_kind kind_of(const struct fit_parameter *parameter, const char *node_fabric)
 {
+    assert(parameter->member_count > 0);
     const char *key = parameter->members[0].key;
     if (parameter->owner == CONSTANT_FABRIC) {
         bool is_inside = strcmp(parameter->owner_name, node_fabric) == 0;
@@ -85,6 +88,7 @@ static double ln_step(struct slopes *slopes, int plan)
                                            slopes->fabrics));
 }
 
+// Kept plans are given, so that nothing is searched again.
 static bool lower_plans(struct slopes *slopes, const struct search_request *request,
                         const struct search_result *result, struct err *err)
 {
@@ -110,8 +114,10 @@ static bool lower_plans(struct slopes *slopes, const struct search_request *requ
     return true;
 }
 
+// Constants are moved in place and put back, as all prices read them.
 static void set_terms(struct slopes *slopes)
 {
+    assert(slopes->plan_count > 0);
     struct fit_machines machines = {
         .devices = &slopes->device,
         .stacks = &slopes->stack,
@@ -138,6 +144,7 @@ static void set_terms(struct slopes *slopes)
     fit_parameters_set(&slopes->parameters, z);
 }
 
+// Terms of several devices could not be told apart by one benchmark.
 static bool has_one_device(const struct cluster *cluster)
 {
     for (int i = 1; i < cluster->node_group_count; i++)

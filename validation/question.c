@@ -2,6 +2,7 @@
 
 #include "core/json_write.h"
 
+#include <assert.h>
 #include <string.h>
 
 // What a row without a network is taken to have, and what every row's cluster is taken to have
@@ -24,6 +25,7 @@ static void put_type(struct json_writer *writer, const char *model_type)
     json_put_text(writer, "model_type", model_type);
 }
 
+// No gate, all heads alike.
 static void put_gpt2(struct json_writer *writer, const struct row *row)
 {
     const struct row_model *model = &row->facts.model;
@@ -58,6 +60,7 @@ static void put_falcon(struct json_writer *writer, const struct row *row)
     json_put_bool(writer, "tie_word_embeddings", model->tied != ROW_NO);
 }
 
+// DeepSeek's config is the one that sizes latent attention.
 static void put_latent(struct json_writer *writer, const struct row_model *model)
 {
     const struct row_latent *mla = &model->mla;
@@ -75,6 +78,7 @@ static void put_latent(struct json_writer *writer, const struct row_model *model
     put_count(writer, "v_head_dim", mla->v_head_dim);
 }
 
+// The shipped family whose config can say what the row does.
 static void put_experts(struct json_writer *writer, const struct row_model *model)
 {
     put_count(writer, "num_experts_per_tok", model->experts_per_token);
@@ -127,6 +131,7 @@ static void put_decoder(struct json_writer *writer, const struct row *row)
     put_count(writer, "intermediate_size", first_of(model->ffn_hidden, model->moe_ffn_hidden));
 }
 
+// By what the row says of its blocks, not by its model's name.
 const char *question_config(struct arena *arena, const struct row *row)
 {
     const struct row_model *model = &row->facts.model;
@@ -155,9 +160,11 @@ static int domain_of(const struct row_facts *facts)
     while (domain > host && (gpus % domain || domain % host)) {
         domain--;
     }
+    assert(domain >= 1 && domain <= gpus);
     return domain;
 }
 
+// No source says what its hosts have: enough that nothing waits for them.
 static void put_host(struct json_writer *writer)
 {
     json_open(writer, "host", '{');
@@ -172,6 +179,7 @@ static void put_host(struct json_writer *writer)
 
 static void put_node(struct json_writer *writer, const struct row *row)
 {
+    assert(row->facts.gpus > 0 && row->facts.gpus_per_node > 0);
     const struct row_facts *facts = &row->facts;
     int domain = domain_of(facts);
     int hosts = domain / facts->gpus_per_node;

@@ -2,10 +2,13 @@
 #include "planner/choice.h"
 #include "validation/question.h"
 
+#include <assert.h>
 #include <string.h>
 
+// No row says its optimizer: AdamW is what models of these kinds are trained with.
 struct workload question_workload(const struct row *row)
 {
+    assert(row->facts.seq_len > 0 && row->facts.global_batch > 0);
     return (struct workload){
         .seq_len = row->facts.seq_len,
         .global_batch = row->facts.global_batch,
@@ -23,6 +26,7 @@ static bool is_split(int degree)
 
 static void pin(struct pins *pins, enum choice choice, int64_t value)
 {
+    assert(choice >= 0);
     pins_set(pins, choice, value, value);
 }
 
@@ -108,6 +112,7 @@ static void pin_recompute(struct pins *pins, const struct row_facts *facts,
     pin(pins, CHOICE_RECOMPUTE_LAYERS, -1);
 }
 
+// What is said replaces the software's default, as far as it can do so.
 static void pin_overlap(struct pins *pins, const struct row_facts *facts, const struct stack *stack)
 {
     if (!facts->overlap_on && !facts->overlap_off) return;
@@ -115,6 +120,7 @@ static void pin_overlap(struct pins *pins, const struct row_facts *facts, const 
     pin(pins, CHOICE_OVERLAP, wanted & stack->overlap);
 }
 
+// What a row does not say is not split.
 static void pin_degrees(struct pins *pins, const struct row_facts *facts)
 {
     const struct {
@@ -129,6 +135,7 @@ static void pin_degrees(struct pins *pins, const struct row_facts *facts)
     }
 }
 
+// A coarse question leaves to the search what sources often leave out.
 struct pins question_pins(const struct row *row, const struct stack *stack,
                           enum question_detail detail)
 {

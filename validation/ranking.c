@@ -1,5 +1,6 @@
 #include "validation/ranking.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 // again for another release are 1.6 % from their median).
 static const double PAIR_DISTANCE = 1.03;
 
+// Names alone do not tell sizes apart.
 static const char *shape_of(struct arena *arena, const struct row *row)
 {
     const struct row_model *model = &row->facts.model;
@@ -17,6 +19,7 @@ static const char *shape_of(struct arena *arena, const struct row *row)
                        model->experts_per_token, model->moe_ffn_hidden);
 }
 
+// What runs share that differ in their plan alone.
 const char *row_sweep(struct arena *arena, const struct row *row)
 {
     const struct row_facts *facts = &row->facts;
@@ -26,6 +29,7 @@ const char *row_sweep(struct arena *arena, const struct row *row)
                        facts->precision ? facts->precision : "");
 }
 
+// As a sweep, of any number of GPUs and any batch.
 const char *row_series(struct arena *arena, const struct row *row)
 {
     const struct row_facts *facts = &row->facts;
@@ -50,6 +54,7 @@ static bool is_ranked(const struct ranked *plan)
 // The plans of one sweep, two at least.
 static void add_sweep(struct ranking_score *score, const struct ranked *const *plans, int count)
 {
+    assert(count >= 2);
     const struct ranked *chosen = plans[0];
     double best_s = plans[0]->measured_s;
     for (int i = 0; i < count; i++) {
@@ -69,6 +74,7 @@ static void add_sweep(struct ranking_score *score, const struct ranked *const *p
         }
     }
     double regret = chosen->measured_s / best_s - 1;
+    assert(regret >= 0);
     score->sweep_count++;
     score->regret_mean += regret;
     if (regret <= score->regret_worst) return;
@@ -94,5 +100,6 @@ struct ranking_score ranking_of(const struct ranked *plans, int count)
     }
     if (score.sweep_count > 0) score.regret_mean /= score.sweep_count;
     arena_free(&scratch);
+    assert(score.right_count <= score.pair_count && score.regret_worst >= 0);
     return score;
 }

@@ -3,6 +3,8 @@
 #include "core/file.h"
 #include "cost_models/band.h"
 
+#include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,6 +59,7 @@ const char *row_kind_name(enum row_kind kind)
     return band_kind(kind == ROW_KIND_MIXTURE, kind == ROW_KIND_DENSE_LOW_PRECISION);
 }
 
+// Rows that say nothing ran in bf16, as nearly all published runs.
 static enum precision precision_of(const char *words)
 {
     for (size_t i = 0; words && i < sizeof PRECISIONS / sizeof *PRECISIONS; i++) {
@@ -118,6 +121,7 @@ static void read_measured(struct row *row, const struct json *root, struct err *
     } else {
         row->step_s = derived.iter_s;
     }
+    assert(isfinite(row->step_s) && row->step_s >= 0);
     row->peak_bytes = measured.peak_mem_gb * 1e9;
     row->flop_per_s_per_gpu = measured.tflops_per_gpu * 1e12;
 }
@@ -145,6 +149,7 @@ static bool read_row(struct arena *arena, const char *path, int line, const char
     return true;
 }
 
+// Lines of one id in the order of the file.
 static int compare_ids(const void *a, const void *b)
 {
     const struct row *const *left = a, *const *right = b;
@@ -152,6 +157,7 @@ static int compare_ids(const void *a, const void *b)
     return order ? order : (*left)->line - (*right)->line;
 }
 
+// The first line that repeats an id is the one that is named.
 static void check_ids(const struct rows *rows, struct err *err)
 {
     struct arena scratch = {0};
@@ -198,6 +204,7 @@ bool rows_parse(struct arena *arena, const char *path, const char *text, size_t 
         size_t length = (size_t)((stop ? stop : end) - at);
         if (!is_blank(at, length)) {
             struct row *row = &rows->items[rows->count++];
+            assert(rows->count <= line_count);
             if (!read_row(arena, path, line, at, length, row, err)) return false;
         }
         at += length + (stop != NULL);
@@ -230,15 +237,18 @@ static bool is_kept(const struct row *row, const struct row_filter *filter)
            (!filter->stack || strcmp(row->stack, filter->stack) == 0);
 }
 
+// In place, in the order of the file.
 void rows_keep(struct rows *rows, const struct row_filter *filter)
 {
     int count = 0;
     for (int i = 0; i < rows->count; i++) {
         if (is_kept(&rows->items[i], filter)) rows->items[count++] = rows->items[i];
     }
+    assert(count <= rows->count);
     rows->count = count;
 }
 
+// The rules by which software refuses plans stay those of its own stack.
 void rows_as_they_came(struct rows *rows)
 {
     for (int i = 0; i < rows->count; i++) {

@@ -16,11 +16,13 @@ static void count_band(struct score *score, const struct estimate *estimate)
 // Of `count` sorted absolute errors, at least one.
 static void take_quantiles(struct score *score, const double *errors, int count)
 {
+    assert(count > 0 && errors[0] >= 0);
     score->median = (errors[(count - 1) / 2] + errors[count / 2]) / 2;
     score->p90 = errors[(9 * count + 9) / 10 - 1];
     score->worst = errors[count - 1];
 }
 
+// Rows without a measured value count nowhere; those without a prediction are failures.
 struct score score_of(const struct estimate *estimates, int count)
 {
     struct score score = {0};
@@ -49,5 +51,6 @@ struct score score_of(const struct estimate *estimates, int count)
     }
     if (score.banded_count > 0) score.covered_ratio /= score.banded_count;
     arena_free(&scratch);
+    assert(score.banded_count <= score.row_count && score.covered_ratio <= 1);
     return score;
 }

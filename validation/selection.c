@@ -1,9 +1,11 @@
 #include "validation/selection.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+// Within a sweep the plan predicted best comes first.
 static int by_family(const void *a, const void *b)
 {
     const struct residual *left = *(const struct residual *const *)a;
@@ -18,6 +20,7 @@ static int by_family(const void *a, const void *b)
 // The rows of one sweep, that predicted best first; of equally good ones any may be chosen.
 static double selected_of(const struct residual *const *rows, int count)
 {
+    assert(count >= 2);
     double sum = 0, best_sum = 0;
     int best_count = 0;
     for (int i = 0; i < count; i++) {
@@ -30,6 +33,7 @@ static double selected_of(const struct residual *const *rows, int count)
     return best_sum / best_count - sum / count;
 }
 
+// Of one family there is no spread, and nothing is said.
 static struct selection_band selection_of(const double *means, int family_count, int sweep_count)
 {
     if (family_count < 2) return (struct selection_band){0};
@@ -79,5 +83,6 @@ struct selection_band selection_make(struct arena *arena, const struct residuals
         "log(measured / predicted) of the plan predicted best less the mean of its sweep, "
         "%d published sweeps of %d families, which weigh alike: %s",
         sweep_count, family_count, source);
+    assert(family_count <= count && sweep_count >= family_count);
     return selection;
 }

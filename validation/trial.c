@@ -3,6 +3,7 @@
 #include "plan/layout/rules.h"
 #include "plan/plan.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Stacks are read once each; their rows share them.
@@ -15,6 +16,7 @@ struct stacks {
 static const struct stack *load_stack(struct arena *arena, struct stacks *stacks, const char *name,
                                       struct err *err)
 {
+    assert(stacks->count >= 0);
     for (int i = 0; i < stacks->count; i++) {
         if (strcmp(stacks->names[i], name) == 0) return stacks->items[i];
     }
@@ -72,6 +74,7 @@ static bool as_it_ran(struct arena *arena, struct trial *trial, struct err *err)
     return true;
 }
 
+// The stack depends on the model (experts) and on the schedule (forks), so that it is chosen last.
 static bool ask(struct arena *arena, struct stacks *stacks, struct trial *trial,
                 enum question_detail detail, struct err *err)
 {
@@ -131,6 +134,7 @@ void trials_ask(struct arena *arena, const struct rows *rows, enum question_deta
     }
 }
 
+// Where nothing fits, the plan that comes closest is predicted.
 static bool search(struct arena *arena, const struct trial *trial, const struct fabrics *fabrics,
                    struct parallel *parallel, struct err *err)
 {
@@ -152,6 +156,7 @@ static bool search(struct arena *arena, const struct trial *trial, const struct 
     return true;
 }
 
+// A given plan is evaluated as it is.
 static bool answer(struct arena *work, const struct trial *trial, const struct fabrics *fabrics,
                    const struct bands *bands, struct evaluation_request *request,
                    struct evaluation *evaluation, struct err *err)
@@ -172,6 +177,7 @@ static bool answer(struct arena *work, const struct trial *trial, const struct f
     return done;
 }
 
+// Work is thrown away but for the plan and its prediction, which live as long as the trial.
 void trial_answer(struct arena *arena, struct trial *trial, const struct fabrics *fabrics,
                   const struct bands *bands)
 {

@@ -29,6 +29,7 @@ struct trial_program *trial_program_new(struct arena *arena, const struct trial 
 static const struct step_price *price_at(struct trial_program *program, const struct device *device,
                                          const struct stack *stack, const struct fabrics *fabrics)
 {
+    assert(program->cluster.node_group_count > 0);
     for (int i = 0; i < program->cluster.node_group_count; i++) {
         program->cluster.nodes[i].device = device;
     }
