@@ -26,6 +26,7 @@ int64_t certify_peak_bytes(struct arena *scratch, const struct memory_problem *p
             int at = step[problem->users[buffer->first_user + u]];
             if (at > last) last = at;
         }
+        assert(first >= 0 && first <= last && last < count);
         change[first] += buffer->bytes;
         if (!buffer->kept) change[last + 1] -= buffer->bytes;
     }
@@ -39,6 +40,7 @@ int64_t certify_peak_bytes(struct arena *scratch, const struct memory_problem *p
     return peak;
 }
 
+// All sizes are multiples of it, and so is every sum of them: bounds round up to it.
 static double granule_bytes(const struct memory_problem *problem)
 {
     int64_t granule = 0;
@@ -65,6 +67,7 @@ int64_t certify_bound_bytes(const struct memory_problem *problem, double bound_b
 }
 
 // No order keeps less alive than one operator touches while it runs.
+// What an operator reads and makes is there at once, in any order.
 int64_t certify_least_bytes(const struct memory_problem *problem)
 {
     int64_t least = 0;
@@ -74,5 +77,6 @@ int64_t certify_least_bytes(const struct memory_problem *problem)
             bytes += problem->buffers[problem->touched[i]].bytes;
         if (bytes > least) least = bytes;
     }
+    assert(least >= 0);
     return least;
 }

@@ -67,6 +67,7 @@ static int64_t stacked(const struct pack_problem *problem)
     return top;
 }
 
+// No packing is lower than what is alive at once, which is most where some buffer begins.
 static int64_t alive_most(const struct pack_problem *problem)
 {
     int64_t most = 0;
@@ -142,6 +143,7 @@ static bool is_below(const struct pack_layout *layout, const double *values, int
 // buffers at most. Returns the height.
 static int64_t lay(const struct pack_layout *layout, const double *values, int64_t *offsets)
 {
+    assert(layout->problem->count >= 0);
     const struct pack_problem *problem = layout->problem;
     int64_t height = 0;
     for (int i = 0; i < problem->count; i++)
@@ -176,6 +178,7 @@ static bool is_packed(const struct pack_problem *problem, const int64_t *offsets
     return true;
 }
 
+// Counted in units, so that all numbers of the program are of like size.
 static struct pack_layout layout_make(struct arena *arena, const struct pack_problem *problem)
 {
     struct pack_layout layout = {.problem = problem, .milp = milp_new(arena, "layout")};
@@ -185,6 +188,7 @@ static struct pack_layout layout_make(struct arena *arena, const struct pack_pro
     layout.granule = granule_of(problem);
     layout.large = stacked(problem);
     assert(layout.large >= 0 && layout.granule > 0);
+    assert(layout.granule > 0 && layout.large >= 0);
     layout.unit = fmax(1, (double)layout.large) / SCALE;
     int64_t most = layout.large;
     if (problem->capacity > 0 && problem->capacity < most) most = problem->capacity;
@@ -215,6 +219,7 @@ struct milp_result certify_pack(struct arena *arena, const struct pack_problem *
     if (!result.values) return result;
     double granule = (double)layout.granule, proven = result.bound * layout.unit * (1 - 1e-6);
     result.bound = fmax((double)least, ceil(proven / granule) * granule);
+    assert(result.bound >= (double)least);
     result.objective = (double)lay(&layout, result.values, offsets);
     if (!is_packed(problem, offsets)) {
         // Pairs that close a circle: rows switched off by a binary that was not quite 0 or 1.

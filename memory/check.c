@@ -66,6 +66,7 @@ static void skyline_put(struct skyline *sky, int64_t node, int64_t low, int64_t 
     skyline_put(sky, 2 * node + 1, middle + 1, high, box);
 }
 
+// From the bottom up: a box can only meet those that are put already.
 static int by_offset(const void *a, const void *b)
 {
     const struct check_box *x = a, *y = b;
@@ -82,6 +83,7 @@ static bool find_overlap(struct arena *scratch, struct check_box *boxes, int cou
     for (int i = 0; i < count; i++) {
         const struct check_box *box = &boxes[i];
         int64_t top = skyline_over(&sky, 1, 0, sky.leaf_count - 1, box->first, box->last);
+        assert(box->bytes >= 0 && box->last < sky.leaf_count);
         if (top > box->offset) {
             for (int k = 0; k < i; k++) {
                 const struct check_box *other = &boxes[k];
@@ -112,6 +114,8 @@ static int64_t sweep(struct arena *scratch, const struct check_box *boxes, int c
 {
     int64_t *change = ARENA_NEW(scratch, int64_t, step_count + 1);
     for (int i = 0; i < count; i++) {
+        assert(boxes[i].first >= 0 && boxes[i].first <= boxes[i].last &&
+               boxes[i].last < step_count);
         change[boxes[i].first] += boxes[i].bytes;
         change[boxes[i].last + 1] -= boxes[i].bytes;
     }
@@ -313,6 +317,7 @@ bool check_graph(struct arena *scratch, const struct memory_graph *graph,
                  const struct memory_problem *problem, int64_t alignment, int64_t capacity,
                  const struct memory_schedule *schedule, const char **why)
 {
+    assert(alignment > 0 && capacity >= 0);
     int *step_of = ARENA_NEW(scratch, int, graph->operator_count);
     if (schedule->buffer_count != problem->buffer_count)
         return fail(scratch, why, "buffers", schedule->buffer_count, problem->buffer_count);
@@ -335,6 +340,7 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+// The number of times before this one, by halves.
 static int64_t rank_of(const int64_t *times, int64_t count, int64_t time)
 {
     int64_t low = 0;

@@ -1,5 +1,7 @@
 #include "memory/from_onnx.h"
 
+#include <assert.h>
+
 static bool has_backward(const struct onnx_graph *onnx)
 {
     for (int i = 0; i < onnx->node_count; i++) {
@@ -8,6 +10,7 @@ static bool has_backward(const struct onnx_graph *onnx)
     return false;
 }
 
+// Without a backward pass outputs are the caller's and stay to the end.
 struct memory_graph *memory_graph_from_onnx(struct arena *arena, const char *place,
                                             const struct onnx_graph *onnx, struct err *err)
 {
@@ -31,6 +34,7 @@ struct memory_graph *memory_graph_from_onnx(struct arena *arena, const char *pla
     }
     for (int i = 0; i < onnx->node_count; i++) {
         const struct onnx_node *node = &onnx->nodes[i];
+        assert(node->input_count >= 0 && node->output_count >= 0);
         graph->operators[i] = (struct memory_operator){
             .name = node->name,
             .inputs = node->inputs,

@@ -13,6 +13,7 @@ static const int64_t TOTAL_BYTES_MAX = INT64_MAX / 4;
 const struct graph_fault *graph_fault_at(struct arena *arena, bool is_tensor, int index,
                                          const char *format, ...)
 {
+    assert(index >= 0);
     struct graph_fault *fault = ARENA_NEW(arena, struct graph_fault, 1);
     va_list args;
     va_start(args, format);
@@ -51,6 +52,7 @@ static const struct graph_fault *check_list(struct arena *arena, const struct me
     return NULL;
 }
 
+// One operator makes a tensor, so that its lifetime has one beginning.
 static const struct graph_fault *set_producers(struct arena *arena, struct memory_graph *graph,
                                                int index)
 {
@@ -97,6 +99,7 @@ static const struct graph_fault *check_operator(struct arena *arena, struct memo
     return NULL;
 }
 
+// Storage belongs to the first of a chain, which has to be the largest.
 static const struct graph_fault *check_sharing(struct arena *arena,
                                                const struct memory_graph *graph, int index)
 {
@@ -178,6 +181,7 @@ static const struct graph_fault *set_storages(struct arena *arena, struct memory
             walk[at] = i + 1;
             graph->tensors[at].storage = at;
         }
+        assert(graph->tensors[at].storage >= 0 && graph->tensors[at].storage < graph->tensor_count);
         int storage = graph->tensors[at].storage;
         assert(storage >= 0 && storage < graph->tensor_count && graph->tensors[storage].shares < 0);
         while (length > 0) {
@@ -204,6 +208,7 @@ static const struct graph_fault *check_overwriting(struct arena *arena,
         while (graph->tensors[value].shares >= 0 && !graph->tensors[value].overwrites) {
             value = graph->tensors[value].shares;
         }
+        assert(value >= 0 && value < graph->tensor_count);
         if (by[value]) {
             return graph_fault_at(arena, true, i,
                                   "tensors \"%.99s\" and \"%.99s\" overwrite the same",
@@ -214,6 +219,7 @@ static const struct graph_fault *check_overwriting(struct arena *arena,
     return NULL;
 }
 
+// In this order: each round relies on what the ones before have found to be right.
 static const struct graph_fault *check(struct arena *arena, struct memory_graph *graph)
 {
     int *seen_input = ARENA_NEW(arena, int, graph->tensor_count);

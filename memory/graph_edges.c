@@ -77,6 +77,7 @@ struct values {
     int *overwritten;  // of a value: the tensor that takes its place, -1: none
 };
 
+// A chain of views is one value, which at most one tensor overwrites.
 static struct values values_of(struct arena *arena, const struct memory_graph *graph)
 {
     struct values values = {unknown(arena, graph->tensor_count),
@@ -137,6 +138,7 @@ struct graph_edges graph_edges_make(struct arena *arena, const struct memory_gra
     return edges;
 }
 
+// Counted two places ahead, so that filling leaves each list's begin in its place.
 struct graph_into graph_edges_into(struct arena *arena, const struct graph_edges *edges,
                                    int operator_count)
 {
@@ -150,6 +152,7 @@ struct graph_into graph_edges_into(struct arena *arena, const struct graph_edges
         into.first[i + 2] += into.first[i + 1];
     }
     for (int i = 0; i < edges->count; i++) {
+        assert(edges->to[i] >= 0 && edges->to[i] < operator_count);
         into.into[into.first[edges->to[i] + 1]++] = i;
     }
     assert(into.first[operator_count] == edges->count);

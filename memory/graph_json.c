@@ -6,6 +6,7 @@
 #include "memory/graph_edges.h"
 #include "memory/name_table.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum { ITEMS_MAX = 8000000 };
@@ -57,6 +58,7 @@ struct reader {
     struct name_table tensors, operators;
 };
 
+// The nearest name is offered, as most unknown ones are slips.
 static bool fail_unknown(const struct json *at, const struct name_table *names, const char *what,
                          const char *name, struct err *err)
 {
@@ -95,6 +97,7 @@ static void read_tensor(struct reader *reader, const struct json *at, int index)
 
 static void read_sharing(struct reader *reader, const struct json *at, int index)
 {
+    assert(index >= 0 && index < reader->graph->tensor_count);
     const char *key = reader->graph->tensors[index].overwrites ? "overwrites" : "alias_of";
     if (!json_has(at, key)) return;
     struct json value = json_get(at, key, reader->err);
@@ -123,6 +126,7 @@ static const int *read_list(struct reader *reader, const struct json *at, const 
     return indices;
 }
 
+// Behind the names of all operators, as one may stand after a later one.
 static void read_operator(struct reader *reader, const struct json *at, int index)
 {
     struct memory_operator *op = &reader->graph->operators[index];
@@ -151,6 +155,7 @@ static struct memory_graph *read_graph(struct arena *arena, const struct json *r
     struct json tensors = read_array(&reader, root, "tensors", &graph->tensor_count);
     struct json operators = read_array(&reader, root, "operators", &graph->operator_count);
     if (err->kind) return NULL;
+    assert(graph->tensor_count >= 0 && graph->operator_count >= 0);
     graph->name = head.name;
     graph->tensors = ARENA_NEW(arena, struct memory_tensor, graph->tensor_count);
     graph->operators = ARENA_NEW(arena, struct memory_operator, graph->operator_count);
@@ -216,6 +221,7 @@ static void write_tensor(struct json_writer *writer, const struct memory_graph *
     if (tensor->persistent) json_put_bool(writer, "persistent", true);
     if (tensor->kept) json_put_bool(writer, "kept", true);
     if (tensor->shares >= 0) {
+        assert(tensor->shares < graph->tensor_count);
         json_put_text(writer, tensor->overwrites ? "overwrites" : "alias_of",
                       graph->tensors[tensor->shares].name);
     }
@@ -235,6 +241,7 @@ static void write_tensors(struct json_writer *writer, const struct memory_graph 
 static void write_operator(struct json_writer *writer, const struct memory_graph *graph,
                            const struct memory_operator *op)
 {
+    assert(op->input_count >= 0 && op->output_count >= 0 && op->after_count >= 0);
     json_open_flat(writer, NULL, '{');
     json_put_text(writer, "name", op->name);
     write_tensors(writer, graph, "inputs", op->inputs, op->input_count);

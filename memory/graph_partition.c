@@ -95,6 +95,7 @@ static void read_nodes(struct reader *reader, struct name_table *ids)
     }
 }
 
+// Ids are any numbers: they are found as names.
 static int node_of(struct reader *reader, const struct json *edge, const char *key,
                    const struct name_table *ids)
 {
@@ -128,6 +129,7 @@ static bool ends_with(const char *text, const char *end)
     return length >= end_length && strcmp(text + length - end_length, end) == 0;
 }
 
+// The format does not mark them: nothing comes in, they take no time, and a name says so.
 static bool is_parameter(const struct reader *reader, int node)
 {
     static const char *const ENDS[] = {"weight", "weight_transposed", "bias", "parameter"};
@@ -163,6 +165,7 @@ static struct memory_graph *make_graph(struct reader *reader)
             .persistent = persistent,
         };
         int op = reader->operator_of[i] = persistent ? -1 : graph->operator_count++;
+        assert(op < graph->operator_count && graph->operator_count <= i + 1);
         if (persistent) continue;
         reader->tensor_of[op] = i;
         graph->operators[op] = (struct memory_operator){
@@ -188,6 +191,7 @@ static void fill_inputs(struct reader *reader, struct memory_graph *graph)
     }
     for (int i = 0; i < reader->edge_count; i++) {
         const struct edge_row *link = &reader->links[i];
+        assert(link->source >= 0 && link->source < reader->node_count);
         struct memory_tensor *tensor = &graph->tensors[link->source];
         int64_t bytes = (int64_t)ceil(link->size);
         if (bytes > tensor->bytes) tensor->bytes = bytes;

@@ -110,9 +110,11 @@ static int *sorted(struct arena *arena, const struct graph_edges *edges, int ope
             if (--waits_for[to] == 0) heap_push(&ready, to);
         }
     }
+    assert(*count <= operator_count);
     return order;
 }
 
+// Indices of operators are steps from here on: all that name one follow.
 static void renumber(struct arena *arena, struct memory_graph *graph, const int *order)
 {
     int count = graph->operator_count;
@@ -156,10 +158,12 @@ static const struct graph_fault *sort(struct arena *arena, struct arena *scratch
         return find_cycle(arena, graph, edges, &into, waits_for);
     }
     assert(count == graph->operator_count);
+    assert(count == graph->operator_count && "an order of all operators");
     renumber(arena, graph, order);
     return NULL;
 }
 
+// An order that is given and holds is kept; else the first given of those that are ready runs.
 const struct graph_fault *graph_sort(struct arena *arena, struct memory_graph *graph)
 {
     struct arena scratch = {0};

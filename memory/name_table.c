@@ -3,6 +3,7 @@
 #include "core/hash.h"
 #include "core/units.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Edit distances are for names that people type, and for so many that nobody waits.
@@ -10,6 +11,7 @@ enum { GUESS_BYTES_MAX = 60, GUESS_NAMES_MAX = 10000 };
 
 struct name_table name_table_new(struct arena *arena, int count_max)
 {
+    assert(count_max >= 0);
     size_t slots = 16;
     while (slots < 2 * (size_t)count_max) {
         slots *= 2;
@@ -31,6 +33,7 @@ static size_t slot_of(const struct name_table *names, const char *name)
 
 bool name_table_add(struct name_table *names, const char *name, int index)
 {
+    assert(index >= 0);
     size_t slot = slot_of(names, name);
     if (names->names[slot]) return false;
     names->names[slot] = name;

@@ -2,6 +2,7 @@
 
 #include "memory/keep/keep.h"
 
+#include <assert.h>
 #include <math.h>
 
 static const double LEAST_ELEMENTS = 32 << 20, RANGE_ELEMENTS = 32 << 20;
@@ -36,12 +37,14 @@ struct plan_chunk plan_chunk_of(struct arena *scratch, const struct program *pro
     struct arena_mark mark = arena_mark(scratch);
     int64_t *bytes = ARENA_NEW(scratch, int64_t, chunk.tensor_count);
     list_tensors(program, stage, element_bytes, bytes);
+    assert(element_bytes > 0);
     for (int i = 0; i < chunk.tensor_count; i++)
         chunk.tensor_bytes += bytes[i];
     int64_t step = llround((double)program->graph->hidden * element_bytes);
     chunk.chunk_bytes = keep_chunk_bytes(
         bytes, chunk.tensor_count, llround(LEAST_ELEMENTS * element_bytes),
         llround(RANGE_ELEMENTS * element_bytes), step > 0 ? step : 1, &chunk.wasted_bytes);
+    assert(chunk.chunk_bytes >= 0 && chunk.wasted_bytes >= 0);
     arena_reset(scratch, mark);
     return chunk;
 }

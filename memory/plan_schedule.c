@@ -2,6 +2,7 @@
 
 #include "cost_models/memory.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 // One to three seconds without a better packing of a stage that may be the worst, and a fraction of
@@ -14,6 +15,7 @@ struct weighed {
     int64_t beside_bytes, live_bytes;
 };
 
+// The heaviest first: it says how much is enough for the others.
 static int by_bytes(const void *left, const void *right)
 {
     const struct weighed *a = left, *b = right;
@@ -21,6 +23,7 @@ static int by_bytes(const void *left, const void *right)
     return a_bytes != b_bytes ? (a_bytes > b_bytes ? -1 : 1) : a->group - b->group;
 }
 
+// What lies beside the arena is a stage's, too: the heaviest arena need not be the worst stage.
 static struct weighed *weigh(struct arena *arena, const struct program *program,
                              const struct stack *stack, const struct plan_stages *stages)
 {
@@ -64,6 +67,7 @@ bool plan_schedule_make(struct arena *arena, struct arena *scratch, const struct
             return false;
         }
         int64_t bytes = weighed[i].beside_bytes + stage->result.arena_bytes;
+        assert(bytes >= 0 && stage->result.arena_bytes >= stage->result.live_bytes);
         if (peak_bytes < bytes) peak_bytes = bytes;
     }
     return true;

@@ -41,6 +41,7 @@ static bool check_order(const struct schedule_checking *checking)
 static bool check_offset(const struct schedule_checking *checking, int64_t alignment, int tensor)
 {
     assert(alignment > 0);
+    assert(alignment > 0 && tensor >= 0 && tensor < checking->graph->tensor_count);
     const struct memory_tensor *of = &checking->graph->tensors[tensor];
     const struct memory_tensor *first = &checking->graph->tensors[of->storage];
     const struct stage_schedule *stage = checking->stage;
@@ -68,6 +69,7 @@ struct event {
     bool ends;
 };
 
+// Ends before beginnings: a lifetime is half-open, and the next may take its place.
 static int compare_events(const void *a, const void *b)
 {
     const struct event *left = a, *right = b;
@@ -113,6 +115,7 @@ static bool is_over(const struct alive *alive, int low, int high)
 static bool begin(struct alive *alive, int buffer, int *other)
 {
     int at = find(alive, offset_of(alive, buffer));
+    assert(at >= 0 && at <= alive->count);
     *other = at < alive->count ? alive->buffers[at] : -1;
     if (*other >= 0 && is_over(alive, buffer, *other)) return false;
     *other = at > 0 ? alive->buffers[at - 1] : -1;
@@ -125,6 +128,7 @@ static bool begin(struct alive *alive, int buffer, int *other)
 
 static void end(struct alive *alive, int buffer)
 {
+    assert(alive->count > 0);
     int at = find(alive, offset_of(alive, buffer));
     assert(at < alive->count && alive->buffers[at] == buffer);
     alive->count--;
@@ -159,6 +163,7 @@ static bool check_overlap(const struct schedule_checking *checking, const int *b
     return true;
 }
 
+// What the file says of itself has to be what its order comes to.
 static bool check_sizes(const struct schedule_checking *checking, const struct json *object,
                         int64_t live_bytes)
 {
@@ -173,6 +178,7 @@ static bool check_sizes(const struct schedule_checking *checking, const struct j
                      (long long)live_bytes);
 }
 
+// A file may have been written by anyone: everything in it is found again.
 bool stage_schedule_check(struct arena *arena, const struct json *object,
                           const struct plan_stage *group, int64_t alignment,
                           const struct stage_schedule *stage, struct err *err)

@@ -57,6 +57,7 @@ static void write_buffers(struct json_writer *writer, const struct memory_graph 
         const struct memory_buffer *buffer = &problem->buffers[i];
         json_open_flat(writer, NULL, '{');
         json_put_text(writer, "name", buffer_name(writer->arena, graph, buffer));
+        assert(schedule->offsets[i] >= 0 && schedule->birth[i] < schedule->death[i]);
         json_put_i64(writer, "offset", schedule->offsets[i]);
         json_put_i64(writer, "bytes", buffer->bytes);
         json_put_i64(writer, "lower", schedule->birth[i]);
@@ -71,6 +72,7 @@ char *memory_result_json(struct arena *arena, const struct memory_graph *graph,
                          const struct memory_problem *problem, int64_t alignment,
                          const struct memory_schedule *schedule)
 {
+    assert(alignment > 0 && schedule->bound_bytes <= schedule->arena_bytes);
     struct json_writer writer = {.arena = arena};
     json_open(&writer, NULL, '{');
     json_put_i64(&writer, "version", 1);

@@ -50,6 +50,7 @@ struct pack_sections *pack_sections_make(struct arena *arena, const struct pack_
         if (buffer->lower >= buffer->upper) continue;
         sections->first[b] = instant_index(instants, instant_count, buffer->lower);
         sections->end[b] = instant_index(instants, instant_count, buffer->upper);
+        assert(sections->first[b] < sections->end[b] && sections->end[b] <= sections->count);
         sections->load[sections->first[b]] += buffer->size;
         sections->load[sections->end[b]] -= buffer->size;
     }
@@ -61,6 +62,7 @@ struct pack_sections *pack_sections_make(struct arena *arena, const struct pack_
     return sections;
 }
 
+// The earlier of equally full ones, so that the answer does not depend on the tree.
 static int fuller(const struct pack_sections *sections, int left, int right)
 {
     if (left < 0 || right < 0) return left < 0 ? right : left;
@@ -70,6 +72,7 @@ static int fuller(const struct pack_sections *sections, int left, int right)
     return left < right ? left : right;
 }
 
+// A segment tree, as buffers ask for ranges of many sections.
 int *pack_sections_fullest(struct arena *arena, const struct pack_sections *sections, int count)
 {
     int *fullest = ARENA_NEW(arena, int, count);
@@ -88,6 +91,7 @@ int *pack_sections_fullest(struct arena *arena, const struct pack_sections *sect
             if (high % 2) best = fuller(sections, best, tree[--high]);
         }
         assert(best < sections->count);
+        assert(best < leaf_count);
         fullest[b] = best > 0 ? best : 0;
     }
     return fullest;

@@ -13,6 +13,7 @@ static void *with_room(struct arena *arena, void *items, int count, size_t size)
     return grown;
 }
 
+// Each once, as the graph wants its lists.
 void index_list_add(struct arena *arena, struct index_list *list, int item)
 {
     for (int i = 0; i < list->count; i++) {
@@ -41,12 +42,14 @@ int draft_tensor_add(struct draft *draft, const struct draft_tensor *tensor)
 void draft_reads(struct draft *draft, int operator, int tensor)
 {
     assert(operator<draft->operator_count && tensor >= 0 && tensor<draft->tensor_count);
+    assert(operator>= 0 && operator<draft->operator_count && tensor<draft->tensor_count);
     index_list_add(draft->arena, &draft->operators[operator].inputs, tensor);
 }
 
 void draft_makes(struct draft *draft, int operator, int tensor)
 {
     assert(operator<draft->operator_count && tensor >= 0 && tensor<draft->tensor_count);
+    assert(operator>= 0 && operator<draft->operator_count && tensor<draft->tensor_count);
     draft->tensors[tensor].producer = operator;
     index_list_add(draft->arena, &draft->operators[operator].outputs, tensor);
 }
@@ -54,11 +57,14 @@ void draft_makes(struct draft *draft, int operator, int tensor)
 void draft_follows(struct draft *draft, int operator, int before)
 {
     assert(operator<draft->operator_count && before<draft->operator_count && before >= 0);
+    assert(before >= 0 && before < draft->operator_count);
     index_list_add(draft->arena, &draft->operators[operator].after, before);
 }
 
+// Marks inputs whose maker this operator stands behind.
 void draft_finishes(struct draft *draft, int operator)
 {
+    assert(operator>= 0 && operator<draft->operator_count);
     const struct draft_operator *of = &draft->operators[operator];
     for (int i = 0; i < of->inputs.count; i++) {
         struct draft_tensor *tensor = &draft->tensors[of->inputs.items[i]];
