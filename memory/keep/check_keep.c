@@ -25,6 +25,7 @@ struct keep_walk {
     double bytes_per_s;
 };
 
+// What goes to NVMe passes the host: the slower of both paces it.
 static bool find_tier(struct keep_walk *walk, const char **why)
 {
     const struct keep_problem *problem = walk->problem;
@@ -82,6 +83,7 @@ static struct layer layer_of(const struct keep_walk *walk, const struct keep_sta
     assert(index >= 0 && index < stage->layer_count);
     const struct keep_problem *problem = walk->problem;
     const struct keep_recompute *recompute = &problem->recomputes[walk->result->recompute];
+    assert(index >= 0 && index < stage->layer_count);
     struct layer layer = {.recomputed = index < walk->result->recompute_layers};
     layer.forward_s = stage->forward_s;
     layer.backward_s = stage->backward_s + (layer.recomputed ? recompute->window_s : 0);
@@ -119,6 +121,7 @@ static void add_layer(const struct keep_walk *walk, const struct layer *layer, s
 static bool check_links(const struct keep_walk *walk, const struct keep_stage *stage,
                         const struct tally *tally, const char **why)
 {
+    assert(walk->tier != TIER_DEVICE && walk->bytes_per_s > 0);
     double waited_s = walk->result->added_s - tally->recompute_s;
     for (int backward = 0; backward <= 1; backward++) {
         double bytes = 0, time_s = waited_s;
@@ -135,6 +138,7 @@ static bool check_links(const struct keep_walk *walk, const struct keep_stage *s
     return true;
 }
 
+// On the way are two layers, in whichever tier the copies end.
 static bool check_room(const struct keep_walk *walk, const struct keep_stage *stage,
                        const struct tally *tally, double *lack_bytes, const char **why)
 {
@@ -159,6 +163,7 @@ static bool is_near(double found_s, double stated_s)
     return fabs(found_s - stated_s) <= SECONDS_RATIO * (1 + fabs(found_s));
 }
 
+// A result that fits lacks nothing; one that does not says how much.
 static bool check_stated(const struct keep_result *result, const struct tally *worst,
                          double lack_bytes, const char **why)
 {
@@ -178,6 +183,7 @@ static bool check_stated(const struct keep_result *result, const struct tally *w
 bool check_keep(const struct keep_problem *problem, const struct keep_result *result,
                 const char **why)
 {
+    assert(problem->stage_count > 0);
     struct keep_walk walk = {.problem = problem, .result = result};
     struct tally worst = {0};
     double lack_bytes = 0;

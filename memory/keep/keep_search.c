@@ -42,6 +42,7 @@ struct chain_walk {
     int64_t node_count, node_cap;
 };
 
+// Sums in another order differ in their last bits, which is no gain.
 static double below(double value)
 {
     return value - BETTER_RATIO * fmax(1, fabs(value));
@@ -58,6 +59,7 @@ static void hull_add(struct hull *hull, double x, double y)
         if (line < 0) break;
         hull->count--;
     }
+    assert(hull->count == 0 || x >= hull->kept[hull->count - 1]);
     hull->kept[hull->count] = x;
     hull->cost[hull->count++] = y;
 }
@@ -131,6 +133,7 @@ static void start(struct arena *arena, struct chain_walk *walk)
     assert(model->item_count < 31 && "sets are bit masks");
     walk->layer_count = model->layers_most;
     walk->set_count = 1u << model->item_count;
+    assert(model->item_count >= 0 && model->item_count < 31 && walk->layer_count >= 0);
     walk->recompute = model->recompute ? 1u << model->moved_count : 0;
     walk->kept_bytes = ARENA_NEW(arena, double, walk->set_count);
     walk->moved_bytes = ARENA_NEW(arena, double, walk->set_count);
@@ -186,6 +189,7 @@ static bool set_room(const struct chain_walk *walk, struct stage *stage, unsigne
     return room >= 0;
 }
 
+// The first layer's set is the largest of the chain: it says what is on its way.
 static bool set_rooms(struct chain_walk *walk, unsigned first)
 {
     if (!passes(walk, walk->moved_bytes[first])) return false;
@@ -202,6 +206,7 @@ static bool fits(double bytes, double room)
     return bytes <= room * (1 + ROUNDING);
 }
 
+// Sums up to a layer, so that a step back costs nothing.
 static void push(struct chain_walk *walk, int layer, unsigned set)
 {
     assert(layer >= 0 && layer < walk->layer_count && set < walk->set_count);
@@ -271,6 +276,7 @@ static double least(const struct chain_walk *walk, int layer, unsigned set)
     return worst + moves;
 }
 
+// Subsets from the largest down: what recomputes or moves most has room first.
 static void descend(struct chain_walk *walk, int layer, unsigned before)
 {
     if (layer == walk->layer_count) {
@@ -384,6 +390,7 @@ struct milp_result keep_search(struct arena *arena, struct keep_model *model, bo
             choice->count[k] += walk.best_sets[i] >> k & 1 ? 1 : 0;
         counts[k] = choice->count[k];
     }
+    assert(walk.best >= 0 && walk.best < INFINITY);
     result.objective = walk.best;
     result.bound = fmin(result.bound, walk.best);
     result.values = counts;

@@ -37,6 +37,7 @@ static bool is_used_outside(const struct branch *branch, const struct memory_buf
     return false;
 }
 
+// Each once, with a bit for every operator of the branch that touches it.
 static void add_buffer(struct branch *branch, int *ids, int id, int position)
 {
     int at = 0;
@@ -58,6 +59,7 @@ static struct branch branch_make(struct arena *scratch, const struct memory_prob
                                  const int *operators, int count)
 {
     assert(count > 0 && count <= ORDER_BRANCH_MAX);
+    assert(count <= ORDER_BRANCH_MAX);
     struct branch branch = {.problem = problem, .operators = operators, .count = count};
     int touch_count = 0;
     for (int i = 0; i < count; i++) {
@@ -79,6 +81,7 @@ static struct branch branch_make(struct arena *scratch, const struct memory_prob
     return branch;
 }
 
+// What the branch itself has made and still needs, or leaves.
 static int64_t own_bytes(const struct branch *branch, unsigned done)
 {
     int64_t sum_bytes = 0;
@@ -207,6 +210,7 @@ int order_branch_block(struct arena *scratch, const struct memory_problem *probl
                        const int *operators, int count, int *sequence)
 {
     if (count > ORDER_BRANCH_MAX) return 0;
+    assert(count > 0);
     struct arena_mark mark = arena_mark(scratch);
     struct branch branch = branch_make(scratch, problem, operators, count);
     unsigned block = find_block(scratch, &branch);
@@ -225,6 +229,7 @@ int order_branch_block(struct arena *scratch, const struct memory_problem *probl
             done &= ~(1u << peaks[done].last);
         }
     }
+    assert(size >= 0 && size <= count);
     arena_reset(scratch, mark);
     return size;
 }

@@ -18,6 +18,7 @@ struct certify_piece {
     int operator_count;
 };
 
+// Edges that leave the segment are dropped: they hold in any order of its own.
 static void copy_edges(struct arena *arena, const struct certify_piece *piece,
                        struct memory_problem *problem)
 {
@@ -97,6 +98,7 @@ static struct memory_problem *make_problem(struct arena *arena, struct certify_p
     int first = division->first_unit[piece->segment];
     int end = division->first_unit[piece->segment + 1];
     int count = division->first_operator[end] - division->first_operator[first];
+    assert(count > 0);
     piece->operators = ARENA_NEW(arena, int, count);
     const int *from = &division->operators[division->first_operator[first]];
     for (int i = 0; i < count; i++) {
@@ -129,6 +131,7 @@ static void report(const struct order_options *options, struct arena *scratch, i
     options->log(options->log_context, line);
 }
 
+// The search and GLPK share no code: where they agree both are believed.
 static void certify_part(struct arena *scratch, struct certify_piece *piece,
                          const struct order_part *part, const struct order_options *options,
                          struct order_certificate *certificate)
@@ -139,6 +142,7 @@ static void certify_part(struct arena *scratch, struct certify_piece *piece,
     for (int b = 0; b < problem->buffer_count; b++) {
         if (problem->buffers[b].producer < 0) start_bytes += problem->buffers[b].bytes;
     }
+    assert(start_bytes >= 0 && part->bound_bytes <= part->peak_bytes);
     double peak_bytes = (double)(part->peak_bytes + start_bytes);
     double bound_bytes = (double)(part->bound_bytes + start_bytes);
     struct milp_options milp_options = {
@@ -159,6 +163,7 @@ static void certify_part(struct arena *scratch, struct certify_piece *piece,
     }
 }
 
+// Segments that are alike share a part, which is certified once.
 struct order_certificate order_certify(struct arena *scratch, const struct order_division *division,
                                        const struct order_parts *parts,
                                        const struct order_options *options)

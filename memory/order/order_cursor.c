@@ -8,6 +8,7 @@ enum { CHAIN_MAX = 24 };
 
 struct order_cursor order_cursor_make(struct arena *arena, const struct order_local *local)
 {
+    assert(local->unit_count >= 0 && local->buffer_count >= 0);
     struct order_cursor cursor = {.local = local, .word_count = (local->unit_count + 63) / 64};
     cursor.done = ARENA_NEW(arena, uint64_t, cursor.word_count);
     cursor.ready = ARENA_NEW(arena, uint64_t, cursor.word_count);
@@ -88,6 +89,7 @@ void order_cursor_load(struct order_cursor *cursor, const uint64_t *done)
     }
 }
 
+// Both are of one local problem: the arrays are as long.
 void order_cursor_copy(struct order_cursor *to, const struct order_cursor *from)
 {
     assert(to->local == from->local && to->word_count == from->word_count);
@@ -127,6 +129,7 @@ int64_t order_cursor_peak(const struct order_cursor *cursor, int unit)
     return peak_bytes;
 }
 
+// Below 0: the unit leaves less alive than it found.
 int64_t order_cursor_net(const struct order_cursor *cursor, int unit)
 {
     const struct order_local *local = cursor->local;
@@ -138,9 +141,11 @@ int64_t order_cursor_net(const struct order_cursor *cursor, int unit)
     return net_bytes;
 }
 
+// Paths share their beginnings: each place knows the one before it.
 int order_path_add(struct arena *arena, struct order_path *path, int unit, int before)
 {
     assert(before >= -1 && before < path->count);
+    assert(before < path->count);
     if (path->count == path->room) {
         struct order_path larger = {.count = path->count, .room = path->room * 2 + 256};
         larger.unit = ARENA_NEW(arena, int, larger.room);

@@ -87,6 +87,7 @@ static void anchor_sources(struct divider *divider)
     }
 }
 
+// Operators stand in an order that holds: predecessors are done first.
 static int *find_depths(struct divider *divider)
 {
     const struct memory_problem *problem = divider->problem;
@@ -214,6 +215,7 @@ static int cut_core(struct divider *divider, bool no_segments)
         if (behind[op] > farthest) farthest = behind[op];
     }
     assert(last < count || count == 0);
+    assert(last >= 0 && last < (count > 0 ? count : 1));
     return last + 1;
 }
 
@@ -251,6 +253,7 @@ static void put_unit(struct numbering *numbering, const int *operators, int coun
     numbering->first_operator[++numbering->unit_count] = numbering->operator_count;
 }
 
+// Right before its anchor, in one unit with it.
 static void put_anchored(struct numbering *numbering, const int *anchored, int count, int op)
 {
     for (int i = 0; i < count; i++) {
@@ -347,9 +350,11 @@ static void number_units(struct divider *divider, struct numbering *numbering)
         first_unit[k + 1] = numbering->unit_count;
     }
     assert(numbering->operator_count == count && "every operator is in one unit");
+    assert(numbering->operator_count == count && "each operator is in one unit");
     division->first_unit = first_unit, division->core_count = core_count;
 }
 
+// As differences at segments' ends, summed once: linear in buffers and segments.
 static void sum_bases(struct divider *divider)
 {
     const struct memory_problem *problem = divider->problem;

@@ -43,6 +43,7 @@ static double work_of(const struct large *large)
     return (double)moves * large->problem->count;
 }
 
+// By work before the clock, so that equal questions get equal answers.
 static bool is_over(const struct large *large)
 {
     bool late = large->deadline_s > 0 && clock_s() > large->deadline_s;
@@ -52,6 +53,7 @@ static bool is_over(const struct large *large)
     return large->best <= large->goal || late || is_done;
 }
 
+// Copied: the attempt goes on from its own packing.
 static void take(struct large *large, const struct attempt *attempt)
 {
     assert(attempt->height >= 0);
@@ -93,12 +95,14 @@ static void improve(struct large *large, struct attempt *attempt, int pass)
     for (int failures = 0; failures < FAILURES_MOST && !is_over(large);) {
         int64_t target = next_target(large, attempt, pass);
         if (target < 0) return;
+        assert(target >= large->goal && target < INT64_MAX);
         large->repair_count++;
         bool reached =
             pack_repair(large->scratch, large->problem, large->sections, target, MOVE_CAPS[pass],
                         large->deadline_s, attempt->offsets, &large->move_count);
         if (reached) {
             attempt->height = height_of(large, attempt->offsets);
+            assert(attempt->height <= target && "a repair comes under its target");
             take(large, attempt);
             continue;
         }
@@ -124,6 +128,7 @@ static void place_all(struct large *large, struct attempt *attempts)
     }
 }
 
+// Stable, so that of equal packings the rule that came first is repaired first.
 static void sort_by_height(struct attempt *attempts)
 {
     for (int i = 1; i < PACK_RULE_COUNT; i++) {
@@ -160,6 +165,7 @@ int64_t pack_large(struct arena *scratch, const struct pack_problem *problem,
             if (attempts[i].offsets) improve(&large, &attempts[i], pass);
         }
     }
+    assert(large.best >= 0 && large.move_count >= 0);
     counts->mode = large.repair_count ? PACK_REPAIR : PACK_GREEDY;
     counts->node_count += large.move_count;
     counts->work += work_of(&large);

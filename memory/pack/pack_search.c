@@ -33,10 +33,12 @@ int pack_member_count(void)
     return sizeof PACK_MEMBERS / sizeof *PACK_MEMBERS;
 }
 
+// In turns that grow, as which member is quick is not known before.
 static enum pack_answer run_members(struct pack_branch *branch, const struct pack_options *options,
                                     unsigned members, struct pack_result *counts)
 {
     assert(members & ((1u << pack_member_count()) - 1));
+    assert(members != 0);
     int64_t cap = options->node_cap ? options->node_cap : NODE_CAP;
     int64_t limit = ATTEMPT_NODES + 2 * (int64_t)branch->state->buffer_count;
     uint64_t seed = options->seed;
@@ -77,8 +79,10 @@ enum pack_answer pack_search_by(struct arena *scratch, const struct pack_problem
         for (int i = 0; i < problem->count; i++)
             offsets[i] =
                 problem->buffers[i].fixed_offset > 0 ? problem->buffers[i].fixed_offset : 0;
-        for (int b = 0; b < state->buffer_count; b++)
+        for (int b = 0; b < state->buffer_count; b++) {
+            assert(state->offsets[b] >= 0 && state->offsets[b] + state->buffers[b].size <= height);
             offsets[state->origin[b]] = state->offsets[b];
+        }
     }
     arena_reset(scratch, mark);
     return answer;

@@ -63,6 +63,7 @@ static int64_t lowest_from(const struct pack_state *state, int buffer, int64_t l
     return low;
 }
 
+// Each section once, however many of its buffers change.
 static void mark_stale(struct pack_state *state, int buffer)
 {
     for (int s = state->first[buffer]; s < state->last[buffer]; s++) {
@@ -200,6 +201,7 @@ static bool refresh(struct pack_state *state, int placed)
     return holds;
 }
 
+// Fixed buffers stand where they are: they can only refute the height.
 bool pack_state_start(struct pack_state *state)
 {
     for (int b = 0; b < state->buffer_count; b++)
@@ -230,6 +232,7 @@ static void take_out(struct pack_state *state, int s, int buffer)
 
 bool pack_state_place(struct pack_state *state, int buffer)
 {
+    assert(state->low[buffer] != INT64_MAX && "it is not placed yet");
     int64_t low = state->low[buffer], top = low + state->size[buffer];
     // It is the lowest and raises others to its top at most: they end as before.
     bool keeps_reach = !state->has_fixed && !state->has_alignment && !state->no_inference;

@@ -61,11 +61,13 @@ static void sum_up(struct arena *arena, struct bounding *bounding, const int64_t
 
 static double lane_s(double bytes, double slack_bytes, double bytes_per_s)
 {
+    assert(bytes_per_s > 0 || bytes <= slack_bytes);
     return bytes > slack_bytes ? (bytes - slack_bytes) / bytes_per_s : 0;
 }
 
 static double window_s(const struct bounding *bounding, int from, int to)
 {
+    assert(from < to && to < bounding->count);
     const struct placement_problem *problem = bounding->problem;
     const struct before *a = &bounding->before[from], *b = &bounding->before[to];
     double up_bytes = b->up_bytes - a->up_bytes, down_bytes = b->down_bytes - a->down_bytes;
@@ -145,6 +147,7 @@ static double busiest_s(const struct bounding *bounding)
     return fmax(s, host_s);
 }
 
+// The longest chain of windows from each boundary to the end, from behind: quadratic in boundaries.
 double placed_least_s(struct arena *arena, const struct placed_search *placing,
                       const struct placed_traffic *traffic, const int64_t *room)
 {
@@ -161,6 +164,7 @@ double placed_least_s(struct arena *arena, const struct placed_search *placing,
         int update = awaited(&bounding, bounding.moments[from]);
         least_s = fmax(least_s, chain_s[from] + updates_s(&bounding, update));
     }
+    assert(isfinite(least_s) && least_s >= 0);
     arena_reset(arena, mark);
     return least_s;
 }

@@ -1,5 +1,7 @@
 #include "memory/spill/spill_parts.h"
 
+#include <assert.h>
+
 // The independent check of what is recomputed and moved: it reads the graph as it was and as it is
 // now, and shares nothing with what made the one from the other.
 
@@ -9,6 +11,7 @@ static bool fault(struct arena *scratch, const char **why, const char *name, con
     return false;
 }
 
+// Operands may be copies, but of the same values in the same places.
 static bool has_origins(const int *origin, const int *now, int count, const int *then, int other)
 {
     if (count != other) return false;
@@ -60,6 +63,7 @@ static bool check_tensor(struct arena *scratch, const struct spill_request *requ
 {
     const struct memory_tensor *now = &result->graph->tensors[tensor];
     int origin = result->tensor_origin[tensor];
+    assert(origin >= 0 && origin < request->graph->tensor_count);
     const struct memory_tensor *then = &request->graph->tensors[origin];
     bool is_copy = tensor >= request->graph->tensor_count;
     bool is_like = now->bytes == then->bytes && (now->shares >= 0) == (then->shares >= 0) &&
@@ -75,6 +79,7 @@ static bool check_tensor(struct arena *scratch, const struct spill_request *requ
     return true;
 }
 
+// Every operator runs once at least; what runs again is what the result counts.
 bool check_spill(struct arena *scratch, const struct spill_request *request,
                  const struct spill_result *result, const char **why)
 {
@@ -87,6 +92,7 @@ bool check_spill(struct arena *scratch, const struct spill_request *request,
         bool is_right = origin < 0 ? check_copy(scratch, request, result, i, why)
                                    : check_operator(scratch, request, result, i, why);
         if (!is_right) return false;
+        assert(origin < request->graph->operator_count);
         if (origin < 0 || times[origin]++ == 0) continue;
         if (!request->may_recompute || graph->operators[i].update)
             return fault(scratch, why, graph->operators[i].name, "may not be repeated");

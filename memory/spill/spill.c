@@ -1,6 +1,7 @@
 #include "memory/spill/spill.h"
 #include "memory/spill/spill_parts.h"
 
+#include <assert.h>
 #include <string.h>
 
 // How often the goal is lowered until the arena fits, and raised again as long as it does.
@@ -14,6 +15,7 @@ struct rounds {
     struct spill_result *best;
 };
 
+// First that it fits, then what it costs; of those that do not fit the lowest.
 static bool is_better(const struct spill_result *a, const struct spill_result *b)
 {
     if (a->schedule.fits != b->schedule.fits) return a->schedule.fits;
@@ -42,6 +44,7 @@ static bool try_goal(struct rounds *rounds, int64_t goal, struct spill_result *f
     if (rounds->best->round_count > 1) found->bound_s = rounds->best->bound_s;
     rounds->best->bound_s = found->bound_s;
     if (rounds->best->round_count == 1 || is_better(found, rounds->best)) *rounds->best = *found;
+    assert(rounds->best->cost_s >= 0 && found->round_count == rounds->best->round_count);
     return true;
 }
 
@@ -71,6 +74,7 @@ static bool raise_goal(struct rounds *rounds, int64_t goal, int64_t too_high, st
     for (int i = 0; i < RAISE_MOST && rounds->best->cost_s > 0; i++) {
         struct spill_result found;
         int64_t peak_bytes;
+        assert(rounds->best->round_count > 0);
         int64_t middle = goal + (too_high - goal) / 2;
         if (middle == goal || middle == too_high) return true;
         if (!try_goal(rounds, middle, &found, &peak_bytes, err)) return false;
@@ -82,6 +86,7 @@ static bool raise_goal(struct rounds *rounds, int64_t goal, int64_t too_high, st
     return true;
 }
 
+// Nothing is repeated or moved: each is its own origin.
 static void keep_all(struct arena *arena, const struct spill_request *request,
                      struct spill_result *result)
 {
@@ -117,6 +122,7 @@ bool spill_graph(struct arena *arena, struct arena *scratch, const struct spill_
                             .taken = ARENA_NEW(scratch, bool, space.count + 1),
                             .best = result};
     int64_t goal = request->options->capacity, too_high = result->schedule.live_bytes;
+    assert(goal > 0 && "without a capacity everything fits");
     if (!lower_goal(&rounds, &goal, &too_high, err)) return false;
     return !result->schedule.fits || raise_goal(&rounds, goal, too_high, err);
 }

@@ -1,5 +1,6 @@
 #include "memory/spill/spill_parts.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Repeating more operators than this at once is not looked at.
@@ -17,6 +18,7 @@ struct finding {
     int capacity;
 };
 
+// Views have no buffer of their own: that of their storage speaks for them.
 static int *storage_buffers(const struct finding *finding)
 {
     const struct memory_graph *graph = finding->request->graph;
@@ -33,6 +35,7 @@ static int *storage_buffers(const struct finding *finding)
     return buffer_of;
 }
 
+// Values that are written in place cannot be made again from what made them.
 static bool *staying(const struct finding *finding)
 {
     const struct memory_graph *graph = finding->request->graph;
@@ -79,6 +82,7 @@ static int users_of(const struct finding *finding, int buffer, int *steps)
         int step = finding->space->step_of[problem->users[of->first_user + i]], at = count++;
         for (; at > 0 && steps[at - 1] > step; at--)
             steps[at] = steps[at - 1];
+        assert(step >= 0 && step < finding->space->step_count);
         steps[at] = step;
     }
     return count;
@@ -95,6 +99,7 @@ static struct spill_candidate *add(struct finding *finding)
 
 static void add_moved(struct finding *finding, struct spill_freed freed, int64_t bytes)
 {
+    assert(bytes >= 0 && finding->request->move_bytes_per_s > 0);
     struct spill_candidate *moved = add(finding);
     struct spill_freed *own = ARENA_NEW(finding->arena, struct spill_freed, 1);
     *own = freed;
@@ -118,6 +123,7 @@ static bool is_alive(const struct finding *finding, int buffer, int step)
     return finding->space->birth[buffer] <= step && step < finding->space->death[buffer];
 }
 
+// Not what changes anything but its outputs, nor what reads a value that is gone.
 static bool may_repeat(const struct finding *finding, int index, int step)
 {
     const struct memory_graph *graph = finding->request->graph;
@@ -145,6 +151,7 @@ static bool add_operator(struct finding *finding, struct again *again, int opera
     return true;
 }
 
+// Ascending and each once, so that equal candidates compare equal.
 static bool add_need(struct again *again, int storage)
 {
     int at = 0;
@@ -154,6 +161,7 @@ static bool add_need(struct again *again, int storage)
     if (again->need_count == 4 * AGAIN_MOST) return false;
     memmove(&again->needs[at + 1], &again->needs[at],
             (size_t)(again->need_count - at) * sizeof *again->needs);
+    assert(at <= again->need_count && again->need_count < 4 * AGAIN_MOST);
     again->needs[at] = storage;
     again->need_count++;
     return true;
@@ -208,6 +216,7 @@ static bool gap_around(const struct finding *finding, int buffer, int step, int 
     return true;
 }
 
+// In the order in which they ran, in which their inputs are made before they are read.
 static void sort_operators(const struct finding *finding, int *operators, int count)
 {
     const int *step_of = finding->space->step_of;
@@ -256,6 +265,7 @@ static void add_again(struct finding *finding, const struct again *again, int st
         }
     }
     made.extra_bytes += workspace_bytes;
+    assert(made.freed_count <= outputs && made.extra_bytes >= 0 && made.cost_s >= 0);
     if (made.freed_count > 0) *add(finding) = made;
 }
 
