@@ -75,6 +75,11 @@ my %wrong = (
     byte       => [sub { delete $_[0]{model}{vocab}{'!'} }, 'no token for byte 33'],
     words      => [sub { $_[0]{pre_tokenizer} = {type => 'Punctuation'} },
                    '$.pre_tokenizer.type: found "Punctuation", wanted "ByteLevel"'],
+    nothing    => [sub { $_[0]{normalizer} = {type => 'Replace', pattern => {String => '!!'},
+                                              content => ''};
+                         @{ $_[0]{added_tokens}[0] }{qw(content normalized)}
+                             = ('!!', JSON::PP::true) },
+                   '$.added_tokens[0].content: normalizes to nothing'],
     strip      => [sub { $_[0]{added_tokens}[0]{lstrip} = JSON::PP::true },
                    '$.added_tokens[0].lstrip: found true, wanted false'],
 );

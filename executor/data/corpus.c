@@ -3,6 +3,7 @@
 #include "core/file.h"
 #include "core/units.h"
 
+#include <assert.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -119,18 +120,25 @@ static bool split_all(struct opening *opening, int train_count, struct err *err)
         if (is_held) {
             source->sample_count[CORPUS_HELD_OUT] = source->sample_count[CORPUS_TRAIN];
             source->sample_count[CORPUS_TRAIN] = 0;
+            source->first[CORPUS_HELD_OUT] = 0;  // all of the file, not its end
         }
         int64_t wanted = corpus->row_length * (ratio > 0 ? 2 : 1);
         if (source->sample_count[is_held ? CORPUS_HELD_OUT : CORPUS_TRAIN] == 0)
             return err_set(err, ERR_INPUT, "%s: found %lld tokens, wanted %lld for a sequence%s",
                            source->tokens.path, (long long)source->tokens.count, (long long)wanted,
                            ratio > 0 ? " and one that is held out" : "");
-        for (int part = 0; part < CORPUS_PART_COUNT; part++)
-            corpus->sample_count[part] += source->sample_count[part];
+        for (int part = 0; part < CORPUS_PART_COUNT; part++) {
+            int64_t count = source->sample_count[part],
+                    ahead = corpus->row_length - corpus->seq_len;
+            assert(count == 0 ||
+                   source->first[part] + count * corpus->seq_len + ahead <= source->tokens.count);
+            corpus->sample_count[part] += count;
+        }
     }
     return true;
 }
 
+// Files are drawn from by weight, or each token of all as often as any other.
 static bool weigh(struct opening *opening, int train_count, struct err *err)
 {
     struct corpus *corpus = opening->corpus;
@@ -151,6 +159,7 @@ static bool weigh(struct opening *opening, int train_count, struct err *err)
 struct corpus corpus_shape(const struct corpus_request *request)
 {
     bool is_joined = request->document_end == DOCUMENTS_JOINED;
+    assert(request->seq_len > 0 && request->ahead >= 0);
     return (struct corpus){
         .seq_len = request->seq_len,
         .row_length = request->seq_len + request->ahead,

@@ -2,6 +2,7 @@
 #include "core/plain.h"
 #include "executor/data/tokenizer_parts.h"
 
+#include <assert.h>
 #include <string.h>
 
 // tokenizer.json. Its tokens are written in characters that stand for bytes (GPT-2,
@@ -34,6 +35,7 @@ static int64_t bytes_of(const char *text, size_t length, char *bytes)
         if (byte < 0) return -1;
         bytes[count++] = (char)byte;
     }
+    assert(count <= (int64_t)length);
     return count;
 }
 
@@ -56,6 +58,8 @@ static int64_t take_text(const char *text, size_t length, char *to)
     return (int64_t)length;
 }
 
+// Before merges, which name tokens. The vocabulary is one more than the largest id: ids may leave
+// gaps, which a model's table has rows for.
 static bool read_vocab(struct tokenizer *tokenizer, const struct json *model, int merge_count,
                        struct err *err)
 {
@@ -82,6 +86,7 @@ static bool read_vocab(struct tokenizer *tokenizer, const struct json *model, in
     return true;
 }
 
+// -1: no token.
 static int32_t find(const struct tokenizer *tokenizer, const char *text, size_t length)
 {
     struct arena_mark mark = arena_mark(tokenizer->arena);
@@ -179,6 +184,8 @@ static bool read_added(struct tokenizer *tokenizer, const struct json *root, str
         if (added->is_normalized)
             added->text = normal_apply(tokenizer->arena, tokenizer->normal, tokenizer->normal_count,
                                        added->text, &added->bytes);
+        // Nothing stands everywhere: it would be found again and again at one place.
+        if (added->bytes == 0) return json_fail(&content, err, "normalizes to nothing");
         if (added->id >= tokenizer->vocab) tokenizer->vocab = added->id + 1;
     }
     return !err->kind;
@@ -190,6 +197,8 @@ bool tokenizer_read(struct tokenizer *tokenizer, const char *path, struct err *e
     tokenizer->vocab = 0;
     if (!json_load(tokenizer->arena, path, &document, err)) return false;
     struct json root = json_root(&document), model = json_get(&root, "model", err);
-    return !err->kind && tokenizer_read_cuts(tokenizer, &root, err) &&
-           read_model(tokenizer, &model, err) && read_added(tokenizer, &root, err);
+    bool done = !err->kind && tokenizer_read_cuts(tokenizer, &root, err) &&
+                read_model(tokenizer, &model, err) && read_added(tokenizer, &root, err);
+    assert(done == !err->kind && (!done || tokenizer->bpe));
+    return done;
 }

@@ -24,8 +24,8 @@ static const char *value_of(const char *header, const char *key)
 static bool read_type(struct tokens *tokens, const char *type, struct err *err)
 {
     // "'<u2'"; bytes have no order and say '|'.
-    bool is_whole = type && type[0] == '\'' && strchr("<|", type[1]) && strchr("ui", type[2]) &&
-                    strchr("1248", type[3]) && type[4] == '\'';
+    bool is_whole = type && strnlen(type, 5) == 5 && type[0] == '\'' && strchr("<|", type[1]) &&
+                    strchr("ui", type[2]) && strchr("1248", type[3]) && type[4] == '\'';
     if (!is_whole) return refuse(tokens, "found numbers of another kind", err);
     tokens->is_signed = type[2] == 'i';
     tokens->id_bytes = type[3] - '0';

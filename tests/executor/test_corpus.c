@@ -138,6 +138,13 @@ static void numpy_and_megatron_are_read(void **state)
     path = write_bytes(*state, "a.npy", numpy, sizeof numpy - 2);
     assert_false(tokens_open(*state, path, &tokens, &err));
     assert_non_null(strstr(err.text, "found 2 numbers, its header says 3: it is cut off"));
+    // A type that breaks off is none, whatever stands behind it.
+    memcpy(strstr(header + 10, "u2"), "u\0", 2);
+    memcpy(numpy, header, sizeof header);
+    err = (struct err){0};
+    path = write_bytes(*state, "a.npy", numpy, sizeof numpy);
+    assert_false(tokens_open(*state, path, &tokens, &err));
+    assert_non_null(strstr(err.text, "found numbers of another kind"));
 
     // Two sequences, of two ids and of one, of i32; -1 is no id.
     static const unsigned char INDEX[34 + 8 + 16 + 16] = {
@@ -211,6 +218,35 @@ static void every_sample_comes_once_an_epoch_and_none_of_both_parts(void **state
     for (int64_t n = 0; n < 31; n++) {
         struct corpus_place place = corpus_walk_to(&corpus, &held, n);
         assert_int_equal(place.first, (281 + n) * 16);
+    }
+    corpus_close(&corpus);
+}
+
+static void a_file_for_validation_is_held_out_from_its_first_sample_on(void **state)
+{
+    const char *path = write_tokens(*state, "one.tokens", 5000, 50000);
+    struct corpus corpus;
+    struct err err = {0};
+    const struct corpus_request request = {.words = &path,
+                                           .word_count = 1,
+                                           .held_out =
+                                               write_tokens(*state, "validation.tokens", 100, 1000),
+                                           .held_out_ratio = 0.1,
+                                           .seq_len = 16,
+                                           .ahead = 2,
+                                           .vocab = 1 << 16,
+                                           .document_end = DOCUMENTS_JOINED};
+    assert_true(corpus_open(*state, &request, &corpus, &err));
+    // 98 ids that have two behind them are 6 samples, all of them; of the other file none is.
+    assert_int_equal(corpus.sample_count[CORPUS_HELD_OUT], 6);
+    assert_int_equal(corpus.sample_count[CORPUS_TRAIN], 312);
+    struct corpus_walk held = corpus_walk_start(*state, &corpus, CORPUS_HELD_OUT);
+    for (int64_t n = 0; n < 12; n++) {
+        int64_t row[18];
+        struct corpus_place place = corpus_walk_to(&corpus, &held, n);
+        assert_int_equal(place.source, 1);
+        assert_int_equal(place.first, n % 6 * 16);
+        assert_true(corpus_read(&corpus, &place, row, &err));
     }
     corpus_close(&corpus);
 }
@@ -348,6 +384,7 @@ int main(void)
         cmocka_unit_test(numpy_and_megatron_are_read),
         cmocka_unit_test(an_order_is_a_permutation_of_its_own),
         cmocka_unit_test(every_sample_comes_once_an_epoch_and_none_of_both_parts),
+        cmocka_unit_test(a_file_for_validation_is_held_out_from_its_first_sample_on),
         cmocka_unit_test(a_mixture_keeps_to_its_weights),
         cmocka_unit_test(a_feed_has_what_the_order_says),
         cmocka_unit_test(places_know_where_their_document_begins),
