@@ -57,6 +57,7 @@ struct bpe {
     int32_t named_bytes[256];  // "<0x00>" and so on; -1: none
 };
 
+// A power of two at least twice the count: probing always comes to a free place.
 static uint64_t mask_for(int count)
 {
     uint64_t size = 16;
@@ -79,6 +80,7 @@ struct bpe *bpe_new(struct arena *arena, int token_count, int merge_count)
     return bpe;
 }
 
+// Where the token stands, or would.
 static struct token *token_at(const struct bpe *bpe, const char *text, int64_t bytes)
 {
     uint64_t at = hash_mix(hash_bytes(HASH_START, text, (size_t)bytes)) & bpe->token_mask;
@@ -100,8 +102,10 @@ static struct merge *merge_at(const struct bpe *bpe, uint64_t pair)
 
 void bpe_add(struct bpe *bpe, const char *text, int64_t bytes, int32_t id)
 {
+    assert(bytes > 0 && id >= 0);
     *token_at(bpe, text, bytes) = (struct token){text, bytes, id};
     if (bytes == 1) bpe->bytes[(unsigned char)*text] = id;
+    // Ids may come in any order and leave gaps: room grows by the largest, and doubles.
     if (id >= bpe->id_room) {
         int32_t room = id + 1 > 2 * bpe->id_room ? id + 1 : 2 * bpe->id_room;
         const char **texts = ARENA_NEW(bpe->arena, const char *, room);
@@ -141,6 +145,7 @@ static uint64_t pair_of(int32_t left, int32_t right)
 
 bool bpe_merge(struct bpe *bpe, int32_t left, int32_t right)
 {
+    assert(left >= 0 && left < bpe->id_room && right >= 0 && right < bpe->id_room);
     int64_t first = bpe->lengths[left], bytes = first + bpe->lengths[right];
     char *text = ARENA_NEW(bpe->arena, char, bytes);
     memcpy(text, bpe->texts[left], (size_t)first);
@@ -162,6 +167,7 @@ static void push(struct bpe *bpe, int32_t left)
     const struct merge *merge = merge_at(bpe, pair_of(symbol->id, bpe->symbols[symbol->next].id));
     if (!merge->rank) return;
     struct pair pair = {merge->rank, left, merge->id};
+    assert(bpe->heap_count < 3 * bpe->room);
     int64_t at = bpe->heap_count++;
     for (; at > 0 && is_before(&pair, &bpe->heap[(at - 1) / 2]); at = (at - 1) / 2)
         bpe->heap[at] = bpe->heap[(at - 1) / 2];
@@ -201,6 +207,7 @@ static void merge_all(struct bpe *bpe)
         if (left->is_gone || left->next < 0) continue;
         struct symbol *right = &bpe->symbols[left->next];
         const struct merge *merge = merge_at(bpe, pair_of(left->id, right->id));
+        // Another merge may have taken either part since: the pair of today is what counts.
         bool is_stale = !merge->rank || merge->id != pair.id;
         if (is_stale) continue;
         left->id = pair.id;
@@ -215,6 +222,7 @@ static void merge_all(struct bpe *bpe)
 static void add_symbol(struct bpe *bpe, int64_t *count, int32_t id)
 {
     int32_t at = (int32_t)(*count)++;
+    assert(at < bpe->room && "symbols are at most as many as bytes");
     bpe->symbols[at] = (struct symbol){.id = id, .before = at - 1, .next = -1};
     if (at > 0) bpe->symbols[at - 1].next = at;
 }
@@ -284,6 +292,7 @@ int64_t bpe_encode(struct bpe *bpe, const char *word, int64_t bytes, bool takes_
         ids[0] = whole;
     else
         count = encode(bpe, word, bytes, ids);
+    assert(count >= 0 && count <= bytes);
     if (kept) {
         *kept = (struct kept_word){.bytes = (unsigned char)bytes, .count = (unsigned char)count};
         memcpy(kept->word, word, (size_t)bytes);

@@ -58,10 +58,12 @@ static int next_source(const struct corpus *corpus, const struct corpus_walk *wa
 struct corpus_place corpus_walk_to(const struct corpus *corpus, struct corpus_walk *walk,
                                    int64_t number)
 {
+    assert(number >= 0);
     if (number < walk->number) {
         memset(walk->taken, 0, (size_t)corpus->source_count * sizeof *walk->taken);
         walk->number = 0;
     }
+    // One source alone need not be walked.
     if (corpus->source_count == 1) walk->number = walk->taken[0] = number;
     for (; walk->number < number; walk->number++)
         walk->taken[next_source(corpus, walk)]++;
@@ -109,6 +111,7 @@ static void find_ends(const int64_t *row, int64_t count, int64_t token, int64_t 
 bool corpus_read(const struct corpus *corpus, const struct corpus_place *place, int64_t *row,
                  struct err *err)
 {
+    assert(place->source >= 0 && place->source < corpus->source_count);
     const struct tokens *tokens = &corpus->sources[place->source].tokens;
     if (!tokens_read(tokens, place->first, corpus->row_length, corpus->vocab, row, err))
         return false;

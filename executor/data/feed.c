@@ -2,6 +2,7 @@
 
 #include "core/progress.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -33,6 +34,7 @@ static bool read_rows(const struct feed *feed, struct corpus_walk *walk, int64_t
     *read = (struct feed_read){0};
     for (int64_t i = 0; i < feed->batch; i++) {
         struct corpus_place place = corpus_walk_to(corpus, walk, first + i);
+        // Walked over all the same: which sample the next one is depends on all before it.
         if (!feed->is_wanted[i]) continue;
         if (!corpus_read(corpus, &place, rows + i * corpus->row_stride, err)) return false;
         read->bytes += corpus->row_length * corpus->sources[place.source].tokens.id_bytes;
@@ -56,6 +58,7 @@ static void *work(void *of)
         struct feed_read read;
         (void)read_rows(feed, &feed->walk, step * feed->batch, rows, &read, &err);
         pthread_mutex_lock(&feed->lock);
+        assert(feed->step == step && !feed->is_there && "nobody asks while rows are read");
         feed->read[feed->buffer] = read;
         feed->err = err;
         feed->is_there = true;
@@ -79,6 +82,7 @@ static int start(struct feed *feed)
 struct feed *feed_open(struct arena *arena, const struct corpus *corpus, int64_t batch,
                        const bool *is_wanted, struct err *err)
 {
+    assert(batch > 0);
     struct feed *feed = ARENA_NEW(arena, struct feed, 1);
     *feed = (struct feed){.corpus = corpus, .batch = batch, .is_wanted = is_wanted};
     for (int i = 0; i < BUFFERS; i++)
@@ -122,9 +126,11 @@ static void wait_for_rows(struct feed *feed)
 
 const int64_t *feed_step(struct feed *feed, int64_t step, double *waited_s, struct err *err)
 {
+    assert(step >= 0);
     double began_s = clock_s();
     pthread_mutex_lock(&feed->lock);
     wait_for_rows(feed);
+    // The first step of a run, or one that goes on elsewhere: nobody knew that it comes.
     if (!feed->is_asked || feed->step != step) {
         ask(feed, step, 0);
         wait_for_rows(feed);

@@ -2,6 +2,7 @@
 
 #include "core/plain.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -41,11 +42,15 @@ enum hangul {
     S_COUNT = L_COUNT * V_COUNT * T_COUNT
 };
 
+// A text grows in UTF-8 to at most so many times its bytes (UAX #15, section 11).
+enum { GROWS = 3 };
+
 struct codes {
     uint32_t *items;
     int64_t count;
 };
 
+// 0: no mark, a starter.
 static int class_of(uint32_t code)
 {
     int low = 0, high = MARK_COUNT;
@@ -73,6 +78,7 @@ static const struct composed *parts_of(uint32_t code)
     return low < COMPOSED_COUNT && COMPOSED[low].code == code ? &COMPOSED[low] : NULL;
 }
 
+// As far as it goes: parts may be composed themselves. Hangul is in no table.
 static void decompose(struct codes *codes, uint32_t code)
 {
     uint32_t syllable = code - S_BASE;
@@ -145,9 +151,11 @@ static void compose(struct codes *codes)
     codes->count = count;
 }
 
+// UTF-8 of a code; the first byte says how many follow.
 static int64_t put_code(uint32_t code, char *to)
 {
     static const unsigned char HEADS[] = {0, 0, 0xc0, 0xe0, 0xf0};
+    assert(code <= 0x10ffff);
     int bytes = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
     for (int i = bytes - 1; i > 0; i--, code >>= 6)
         to[i] = (char)(0x80 | (code & 0x3f));
@@ -163,8 +171,10 @@ static int64_t compose_piece(struct codes *codes, const char *text, int64_t byte
         step = (int64_t)plain_utf8_length(text + at);
         decompose(codes, (uint32_t)plain_code(text + at, (size_t)step));
     }
+    // Marks first: composing looks at what stands between a mark and its letter.
     order(codes);
     compose(codes);
+    assert(codes->count <= GROWS * bytes);
     int64_t count = 0;
     for (int64_t i = 0; i < codes->count; i++)
         count += put_code(codes->items[i], to + count);
@@ -174,7 +184,6 @@ static int64_t compose_piece(struct codes *codes, const char *text, int64_t byte
 // What follows an ASCII character does not change what stands before it.
 static const char *nfc(struct arena *arena, const char *text, int64_t *bytes)
 {
-    enum { GROWS = 3 };  // at most so many times the bytes (UAX #15, section 11: in UTF-8)
     int64_t plain = 0, count = 0;
     while (plain < *bytes && (unsigned char)text[plain] < 0x80)
         plain++;
@@ -190,14 +199,17 @@ static const char *nfc(struct arena *arena, const char *text, int64_t *bytes)
         else
             count += compose_piece(&codes, text + at, end - at, to + count);
     }
+    assert(count <= GROWS * *bytes);
     *bytes = count;
     return to;
 }
 
+// Found twice: how often says the room, and what does not occur costs no copy.
 static const char *replace(struct arena *arena, const struct normal_step *step, const char *text,
                            int64_t *bytes)
 {
     size_t from = strlen(step->pattern), into = strlen(step->text);
+    assert(from > 0 && "nothing occurs everywhere");
     int64_t found = 0, count = 0;
     const char *end = text + *bytes;
     for (const char *at = text; (at = memmem(at, (size_t)(end - at), step->pattern, from));)
@@ -214,6 +226,7 @@ static const char *replace(struct arena *arena, const struct normal_step *step, 
         memcpy(to + count, step->text, into);
         count += (int64_t)into;
     }
+    assert(count == room);
     *bytes = count;
     return to;
 }

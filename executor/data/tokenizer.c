@@ -3,6 +3,7 @@
 #include "core/plain.h"
 #include "executor/data/tokenizer_parts.h"
 
+#include <assert.h>
 #include <string.h>
 
 struct tokenizer *tokenizer_open(struct arena *arena, const char *name, struct err *err)
@@ -30,7 +31,7 @@ int32_t tokenizer_added(const struct tokenizer *tokenizer, const char *text)
 
 static void put_bytes(const char *text, int64_t bytes, struct tokenizer_sink sink)
 {
-    enum { PIECE = 4096 };
+    enum { PIECE = 4096 };  // of ids: a text may be longer than a stack
     int32_t ids[PIECE];
     for (int64_t first = 0; first < bytes; first += PIECE) {
         int64_t count = bytes - first < PIECE ? bytes - first : PIECE;
@@ -43,11 +44,13 @@ static void put_bytes(const char *text, int64_t bytes, struct tokenizer_sink sin
 static void put_word(struct tokenizer *tokenizer, const char *word, int64_t bytes,
                      struct tokenizer_sink sink)
 {
+    assert(bytes > 0);
     if (bytes > tokenizer->room) {
         tokenizer->room = 2 * bytes;
         tokenizer->ids = ARENA_NEW(tokenizer->arena, int32_t, tokenizer->room);
     }
     int64_t count = bpe_encode(tokenizer->bpe, word, bytes, tokenizer->takes_whole, tokenizer->ids);
+    assert(count <= tokenizer->room);
     sink.put(sink.context, tokenizer->ids, count);
 }
 
@@ -66,6 +69,7 @@ static void put_cut(struct tokenizer *tokenizer, enum cut cut, const char *text,
                     struct tokenizer_sink sink)
 {
     int64_t length = (int64_t)strlen(tokenizer->literal), begun = 0;
+    assert(length > 0 && "what is cut at has an end");
     for (int64_t at = 0; at < bytes;) {
         int64_t found = literal_at(tokenizer, text, at, bytes);
         int64_t behind = found < bytes ? found + length : bytes;
@@ -80,6 +84,7 @@ static void put_cut(struct tokenizer *tokenizer, enum cut cut, const char *text,
     if (is_left) put_word(tokenizer, text + begun, bytes - begun, sink);
 }
 
+// The mark stands for spaces, and before the text where the file says so (`prefix`).
 static void put_metaspace(struct tokenizer *tokenizer, const char *text, int64_t bytes,
                           struct tokenizer_sink sink)
 {
@@ -170,6 +175,8 @@ static const struct added_token *added_at(const struct tokenizer *tokenizer, con
 static void put_turn(struct tokenizer *tokenizer, const char *text, int64_t bytes, int turn,
                      struct tokenizer_sink sink);
 
+// Added tokens of the first turn are looked for in the text as it is, those of the second in the
+// normalized one: what lies between the first is normalized piece by piece.
 static void put_between_turns(struct tokenizer *tokenizer, const char *text, int64_t bytes,
                               int turn, struct tokenizer_sink sink)
 {
@@ -195,6 +202,7 @@ static void put_turn(struct tokenizer *tokenizer, const char *text, int64_t byte
         put_words(tokenizer, text, bytes, sink);
         return;
     }
+    // Most bytes begin no added token: one look each.
     for (int i = 0; i < tokenizer->added_count; i++)
         starts[(unsigned char)*tokenizer->added[i].text] = true;
     for (int64_t at = 0; at < bytes;) {
@@ -206,6 +214,7 @@ static void put_turn(struct tokenizer *tokenizer, const char *text, int64_t byte
             continue;
         }
         put_between_turns(tokenizer, text + begun, at - begun, turn + 1, sink);
+        assert(added->bytes > 0 && at + added->bytes <= bytes);
         sink.put(sink.context, &added->id, 1);
         at += added->bytes;
         begun = at;

@@ -1,5 +1,6 @@
 #include "executor/data/tokenizer_parts.h"
 
+#include <assert.h>
 #include <string.h>
 
 // What tokenizer.json does to a text before BPE: "normalizer" and "pre_tokenizer".
@@ -58,6 +59,7 @@ static bool read_metaspace(struct tokenizer *tokenizer, const struct json *metas
     return json_fail(&scheme, err, "found \"%s\", wanted never, first or always", name);
 }
 
+// The expressions are code here (executor/data/words.c): others cannot be run.
 static bool read_split(struct tokenizer *tokenizer, const struct json *split, struct err *err)
 {
     struct json pattern = json_get(split, "pattern", err), regex = json_get(&pattern, "Regex", err);
@@ -73,6 +75,7 @@ static bool read_split(struct tokenizer *tokenizer, const struct json *split, st
                      "are");
 }
 
+// It cuts by the expression of gpt2 itself, or what a Split before it has cut stays.
 static bool read_byte_level(struct tokenizer *tokenizer, const struct json *level, bool has_split,
                             struct err *err)
 {
@@ -161,5 +164,10 @@ static bool read_normalizer(struct tokenizer *tokenizer, const struct json *root
 
 bool tokenizer_read_cuts(struct tokenizer *tokenizer, const struct json *root, struct err *err)
 {
-    return read_normalizer(tokenizer, root, err) && read_words(tokenizer, root, err);
+    // The normalizer first: it is known when added tokens are normalized.
+    bool done = read_normalizer(tokenizer, root, err) && read_words(tokenizer, root, err);
+    assert(done == !err->kind && tokenizer->normal_count <= NORMAL_STEPS_MAX);
+    assert(!done || tokenizer->cut < CUT_METASPACE || tokenizer->cut == CUT_SPACES ||
+           tokenizer->cut == CUT_WORDS || *tokenizer->literal);
+    return done;
 }

@@ -143,13 +143,14 @@ bool tokens_open(struct arena *arena, const char *path, struct tokens *tokens, s
 // Signed ids below zero come out above every vocabulary.
 static uint64_t id_at(const struct tokens *tokens, int64_t index)
 {
-    const unsigned char *at = tokens->ids + index * tokens->id_bytes;
+    const unsigned char *at = tokens->ids + index * tokens->id_bytes;  // little-endian
     uint64_t id = 0;
     memcpy(&id, at, (size_t)tokens->id_bytes);
     bool is_negative = tokens->is_signed && id >> (8 * tokens->id_bytes - 1);
     return is_negative ? UINT64_MAX : id;
 }
 
+// Threads may check one piece twice, and find the same.
 static bool check_piece(const struct tokens *tokens, int64_t piece, struct err *err)
 {
     if (atomic_load_explicit(&tokens->is_checked[piece], memory_order_relaxed)) return true;

@@ -1,5 +1,6 @@
 #include "executor/data/tokens.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Megatron-LM's IndexedDataset (megatron/core/datasets/indexed_dataset.py): the .idx holds
@@ -20,6 +21,7 @@ static const struct {
 static int64_t number_at(const unsigned char *at, size_t bytes)
 {
     int64_t number = 0;
+    assert(bytes <= sizeof number);
     memcpy(&number, at, bytes);
     return number;
 }
@@ -65,6 +67,7 @@ static bool read_index(struct tokens *tokens, struct err *err)
     if (!has_room)
         return err_set(err, ERR_INPUT, "%s: found %zu bytes, its header says more: it is cut off",
                        path, tokens->map_bytes);
+    // Where documents begin, and behind the last of them where it ends: one more than there are.
     tokens->document_count = documents > 0 ? documents - 1 : 0;
     return add_lengths(tokens, index, sequences, err);
 }
@@ -77,6 +80,7 @@ bool tokens_megatron(struct arena *arena, struct tokens *tokens, struct err *err
     if (!is_index)
         return err_set(err, ERR_INPUT, "%s: an index of Megatron's is called NAME.idx",
                        tokens->path);
+    // The index has said what it had to: the .bin takes its place.
     tokens_close(tokens);
     tokens->path = arena_print(arena, "%.*s.bin", (int)(length - 4), tokens->path);
     if (!tokens_map(tokens, err)) return false;

@@ -86,6 +86,7 @@ bool tokens_writer_commit(struct tokens_writer *writer, struct err *err)
     int64_t bytes = (int64_t)(header->count * header->id_bytes);
     file_put(&writer->file, ZEROS, (size_t)(tokens_padded_bytes(bytes) - bytes));
     header->document_count = (uint64_t)writer->ends.count;
+    assert(writer->sums.count == (bytes + TOKENS_PIECE_BYTES - 1) / TOKENS_PIECE_BYTES);
     uint64_t sum = hash_bytes(HASH_START, header, sizeof *header);
     const struct words parts[] = {writer->ends, writer->sums};
     for (int i = 0; i < 2; i++) {

@@ -2,6 +2,7 @@
 
 #include "core/plain.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -43,6 +44,7 @@ static const struct code_range SPACES[] = {{0x85, 0x85},     {0xa0, 0xa0},     {
                                            {0x2000, 0x200a}, {0x2028, 0x2029}, {0x202f, 0x202f},
                                            {0x205f, 0x205f}, {0x3000, 0x3000}};
 
+// Ranges are in order and apart.
 static bool is_among(const struct code_range *ranges, size_t count, uint32_t code)
 {
     size_t low = 0, high = count;
@@ -95,6 +97,7 @@ static int64_t run_end(const struct text *text, int64_t from, unsigned kinds, in
     return from;
 }
 
+// Behind the end stands no byte that anything begins with.
 static char byte_at(const struct text *text, int64_t at)
 {
     return at < text->bytes ? text->at[at] : '\0';
@@ -136,6 +139,7 @@ static int64_t spaces(const struct text *text)
     return end == text->bytes || last == 0 ? end : last;
 }
 
+// A space goes to the word behind it; spaces before it stay their own.
 static int64_t gpt2_word(const struct text *text)
 {
     static const unsigned KINDS[] = {KIND_LETTER, KIND_NUMBER, KIND_OTHER};
@@ -157,6 +161,7 @@ static int64_t lines(const struct text *text)
     return end;
 }
 
+// Any one character that is no letter, digit or end of a line may lead letters.
 static int64_t llama_word(const struct text *text, int64_t digits)
 {
     int64_t found = contraction(text, true), length;
@@ -180,8 +185,11 @@ static int64_t llama_word(const struct text *text, int64_t digits)
 int64_t words_next(enum words_pattern pattern, const char *text, int64_t bytes)
 {
     struct text of = {text, bytes};
-    if (pattern == WORDS_GPT2) return gpt2_word(&of);
-    return llama_word(&of, pattern == WORDS_LLAMA3 ? 3 : 1);
+    assert(bytes > 0 && pattern < WORDS_PATTERN_COUNT);
+    int64_t length =
+        pattern == WORDS_GPT2 ? gpt2_word(&of) : llama_word(&of, pattern == WORDS_LLAMA3 ? 3 : 1);
+    assert(length > 0 && length <= bytes && "every text begins with a word");
+    return length;
 }
 
 static bool is_of_words(const struct text *text, int64_t from, enum kind kind, int64_t length)
@@ -203,5 +211,6 @@ int64_t words_between_spaces(const char *text, int64_t bytes, bool cuts, int64_t
         end += length;
         kind = kind_at(&of, end, &length);
     }
+    assert(start <= end && end <= bytes);
     return end - start;
 }

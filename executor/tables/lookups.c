@@ -1,5 +1,6 @@
 #include "executor/tables/lookups.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,6 +29,7 @@ void lookups_make(struct table_rank *rank)
         struct held_piece *held = &rank->held[rank->held_count++];
         int64_t columns = piece->column_count;
         *held = (struct held_piece){.piece = piece, .run = run};
+        // Row-wise the state is one number a row, also where columns are cut: each part keeps it.
         held->state_columns = optimizer == TABLE_SGD ? 0 : optimizer == TABLE_ROWWISE ? 1 : columns;
         run->piece = i;
         run->weights = ARENA_NEW(rank->arena, double, piece->row_count *columns);
@@ -64,6 +66,7 @@ static int64_t put_ids(const struct table_rank *rank, const struct table_piece *
         for (int64_t i = 0; i < ids; i++) {
             int64_t row = rank->ids[piece->table][s * ids + i] - piece->first_row;
             if (row < 0 || row >= piece->row_count) continue;
+            // Exact below 2^53: samples and rows are far fewer.
             if (into) into[count] = (double)(s * piece->row_count + row);
             count++;
         }
@@ -84,11 +87,13 @@ static void take_ids(struct table_rank *rank, struct held_piece *held, const dou
     int64_t rows = held->piece->row_count, samples = rank->towers.samples;
     for (int64_t i = 0; i < count; i++) {
         int64_t word = (int64_t)ids[i];
+        assert(word >= 0 && word / rows < samples && "a place of another piece or rank");
         held->lookups[held->lookup_count++] =
             (struct table_lookup){word % rows, from * samples + word / rows};
     }
 }
 
+// What the planner prices: what a rank has itself does not go over a link.
 static void count_received(struct table_rank *rank, enum table_task task, const int64_t *received)
 {
     for (int r = 0; r < rank->request->placement->rank_count; r++) {
@@ -122,6 +127,7 @@ const char *lookups_exchange_ids(struct table_rank *rank)
         }
         coming += received[r];
     }
+    assert(at <= total && "pieces on every rank are counted, and not sent");
     double *to = ARENA_NEW(rank->arena, double, coming + 1);
     failure = transport->all_to_all(rank->group, STREAM_EP, ELEMENT_FP32, from, sent, to, received);
     if (failure) return failure;
@@ -190,10 +196,12 @@ static double *place_of(const struct table_rank *rank, double *all, const struct
                         int64_t sample)
 {
     int64_t width = recommender_row_width(rank->data.model);
+    assert(piece->first_column + piece->column_count <= width);
     return all + (sample * rank->data.model->table_count + piece->table) * width +
            piece->first_column;
 }
 
+// Added, not put: of a table that is cut by rows each piece has a part of the sum.
 static void add_columns(const struct table_rank *rank, const struct table_piece *piece,
                         const double *sums)
 {
@@ -229,6 +237,7 @@ const char *lookups_exchange_sums(struct table_rank *rank)
     const char *failure = rank->request->transport->all_to_all(rank->group, STREAM_EP, ELEMENT_FP32,
                                                                from, sent, to, received);
     if (failure) return failure;
+    assert(at == from + own * ranks && "as many numbers as were counted");
     count_received(rank, TABLE_TASK_SUMS, received);
     int64_t numbers =
         samples * rank->data.model->table_count * recommender_row_width(rank->data.model);
@@ -273,6 +282,7 @@ const char *lookups_exchange_gradients(struct table_rank *rank)
     const char *failure = rank->request->transport->all_to_all(rank->group, STREAM_EP, ELEMENT_FP32,
                                                                from, sent, to, received);
     if (failure) return failure;
+    assert(at == from + all && "as many numbers as were counted");
     count_received(rank, TABLE_TASK_GRADIENTS, received);
     // Sums are of no more use: their gradients take their place.
     for (int r = 0; r < ranks; r++) {

@@ -3,6 +3,7 @@
 #include "core/progress.h"
 #include "executor/tables/lookups.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -10,6 +11,8 @@ void row_apply(const struct row_update *update, double *weights, double *state,
                const double *gradient, double square)
 {
     const double epsilon = 1e-8;
+    assert(update->columns >= 0 && update->optimizer < TABLE_OPTIMIZER_COUNT);
+    // Behind the root, as AdaGrad of PyTorch and FBGEMM's row-wise one have it.
     if (update->optimizer == TABLE_ROWWISE) state[0] += square;
     for (int64_t i = 0; i < update->columns; i++) {
         double slope = 1;
@@ -29,6 +32,7 @@ static void draw_samples(struct table_rank *rank, int step)
     const struct recommender *model = rank->data.model;
     struct towers *towers = &rank->towers;
     for (int64_t s = 0; s < towers->samples; s++) {
+        // By its number in the whole batch: any number of ranks draws the same samples.
         int64_t sample = rank->request->rank * towers->samples + s;
         for (int64_t f = 0; f < model->dense_features; f++)
             towers->features[s * model->dense_features + f] =
@@ -43,6 +47,8 @@ static const char *reduce(struct table_rank *rank)
     const struct table_run_request *request = rank->request;
     int64_t count = placement_dense_elements(request->placement);
     struct towers *towers = &rank->towers;
+    assert(count >= towers->parameter_count && "tables on every rank come behind the towers");
+    assert(count >= towers->parameter_count && "tables on every rank come behind the towers");
     memcpy(rank->dense, towers->gradients, (size_t)towers->parameter_count * sizeof *rank->dense);
     if (request->placement->rank_count < 2) return NULL;
     rank->result->received[TABLE_TASK_REDUCE] += (double)count;
@@ -68,10 +74,12 @@ struct timed {
 static void lap(struct timed *timed, enum table_task task)
 {
     double now_s = clock_s();
+    assert(task < TABLE_TASK_COUNT && now_s >= timed->since_s);
     timed->task_s[task] += now_s - timed->since_s;
     timed->since_s = now_s;
 }
 
+// In the order of plan/tables/tasks.inc, which is what the planner prices.
 static const char *run_step(struct table_rank *rank, double *loss)
 {
     int64_t batch = rank->request->workload->global_batch;
@@ -116,6 +124,8 @@ const char *table_run(struct arena *arena, const struct table_run_request *reque
                       struct table_run_result *result)
 {
     const struct table_placement *placement = request->placement;
+    assert(request->rank >= 0 && request->rank < placement->rank_count);
+    assert(request->workload->global_batch % placement->rank_count == 0);
     *result = (struct table_run_result){.loss = ARENA_NEW(arena, double, request->step_count),
                                         .step_s = ARENA_NEW(arena, double, request->step_count)};
     struct table_rank *rank = ARENA_NEW(arena, struct table_rank, 1);
@@ -136,7 +146,9 @@ const char *table_run(struct arena *arena, const struct table_run_request *reque
     for (int step = 0; step < request->step_count && !failure; step++) {
         draw_samples(rank, step);
         lookups_draw(rank, step);
+        // Drawing stands for reading: it is not part of the step's time.
         double start_s = clock_s();
+        // What a step needs beside the tables depends on its ids, and goes when it is over.
         struct arena_mark mark = arena_mark(arena);
         failure = run_step(rank, &result->loss[step]);
         arena_reset(arena, mark);

@@ -1,5 +1,6 @@
 #include "executor/tables/parts.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -19,6 +20,7 @@ struct towers towers_make(struct arena *arena, const struct recommender *model, 
     struct towers towers = {.model = model, .samples = samples};
     int64_t joined = recommender_joined_width(model), top = recommender_top_inputs(model);
     int64_t rows = model->table_count * recommender_row_width(model), widest = most(joined, top);
+    assert(samples > 0);
     towers.layer_count = recommender_layers(model, towers.layers);
     for (int l = 0; l < towers.layer_count; l++) {
         const struct dense_layer *layer = &towers.layers[l];
@@ -28,6 +30,8 @@ struct towers towers_make(struct arena *arena, const struct recommender *model, 
         towers.outputs[l] = reals(arena, samples, layer->outputs);
         widest = most(widest, most(layer->inputs, layer->outputs));
     }
+    assert(towers.parameter_count == recommender_dense_parameters(model));
+    assert(towers.layers[towers.layer_count - 1].outputs == 1 && "the last layer gives the logit");
     towers.parameters = reals(arena, towers.parameter_count, 1);
     towers.gradients = reals(arena, towers.parameter_count, 1);
     towers.state = reals(arena, towers.parameter_count, 1);
@@ -82,6 +86,7 @@ static void backward(struct towers *towers, int l, double *d_outputs, double *d_
     const double *weights = towers->parameters + towers->first[l];
     double *d_weights = towers->gradients + towers->first[l];
     double *d_bias = d_weights + layer->inputs * layer->outputs;
+    assert(d_inputs != d_outputs && "the one is cleared before the other is read");
     if (d_inputs) memset(d_inputs, 0, (size_t)(towers->samples * layer->inputs) * sizeof *d_inputs);
     for (int64_t s = 0; s < towers->samples; s++) {
         const double *x = towers->inputs[l] + s * layer->inputs;
@@ -141,11 +146,13 @@ static void join(struct towers *towers)
 }
 
 // Products of every two vectors, the later by the earlier ones, behind the bottom's own.
+// None is multiplied by itself: the order of `top_inputs` is that of DLRM's lower triangle.
 static void multiply_pairs(struct towers *towers)
 {
     const struct recommender *model = towers->model;
     int64_t dim = model->embedding_dim, joined = recommender_joined_width(model);
     int64_t bottom = bottom_width(towers), top = recommender_top_inputs(model);
+    assert(joined % dim == 0 && "the bottom's vector is as wide as a table's");
     for (int64_t s = 0; s < towers->samples; s++) {
         const double *x = towers->joined + s * joined;
         double *out = towers->top_inputs + s * top;
@@ -154,6 +161,7 @@ static void multiply_pairs(struct towers *towers)
         for (int64_t i = 0; i < joined / dim; i++) {
             for (int64_t k = 0; k < i; k++, out++) {
                 *out = 0;
+                // Rows of the table are summed by now: a vector is one number a column.
                 for (int64_t d = 0; d < dim; d++)
                     *out += x[i * dim + d] * x[k * dim + d];
             }
@@ -161,6 +169,7 @@ static void multiply_pairs(struct towers *towers)
     }
 }
 
+// A product's gradient goes to both of its vectors; the bottom's own stands for itself.
 static void multiply_pairs_back(struct towers *towers)
 {
     const struct recommender *model = towers->model;
@@ -184,10 +193,12 @@ static void multiply_pairs_back(struct towers *towers)
 }
 
 // x := x0 * (V (U x) + b) + x; the layers keep U's and V's inputs, so x can be found again.
+// In place: the first x0 stays in `joined`, of which every layer takes its own product.
 static void cross(struct towers *towers)
 {
     int64_t count = towers->samples * recommender_joined_width(towers->model);
     double *x = towers->top_inputs;
+    assert(recommender_top_inputs(towers->model) == recommender_joined_width(towers->model));
     memcpy(x, towers->joined, (size_t)count * sizeof *x);
     for (int c = 0; c < cross_count(towers); c++) {
         int l = bottom_count(towers) + 2 * c;
@@ -198,6 +209,8 @@ static void cross(struct towers *towers)
     }
 }
 
+// x0 is a factor of every layer and the input of the first: what they give it is added up aside.
+// The outputs of layers are no longer needed behind them, and their gradients take their place.
 static void cross_back(struct towers *towers)
 {
     int64_t count = towers->samples * recommender_joined_width(towers->model);
@@ -225,6 +238,7 @@ double towers_top(struct towers *towers, int64_t global_batch)
     const struct recommender *model = towers->model;
     int64_t width = recommender_row_width(model);
     int first = bottom_count(towers) + 2 * cross_count(towers), last = towers->layer_count - 1;
+    assert(global_batch >= towers->samples);
     join(towers);
     if (model->interaction == INTERACTION_DOT) {
         multiply_pairs(towers);
@@ -239,6 +253,7 @@ double towers_top(struct towers *towers, int64_t global_batch)
     double loss = 0;
     for (int64_t s = 0; s < towers->samples; s++) {
         double logit = towers->outputs[last][s];
+        // The wide part: the last number of each row goes to the logit as it is.
         for (int t = 0; t < model->table_count && model->wide; t++)
             logit += towers->sums[(s * model->table_count + t + 1) * width - 1];
         towers->logits[s] = logit;
@@ -256,12 +271,14 @@ void towers_top_back(struct towers *towers, int64_t global_batch)
     int first = bottom_count(towers) + 2 * cross_count(towers), last = towers->layer_count - 1;
     double *d = towers->flow[0];
     for (int64_t s = 0; s < towers->samples; s++) {
+        // The derivative of the loss by the logit is the chance less the label.
         double chance = 1 / (1 + exp(-towers->logits[s]));
         d[s] = (chance - towers->labels[s]) / (double)global_batch;
         for (int t = 0; t < model->table_count && model->wide; t++)
             towers->d_sums[(s * model->table_count + t + 1) * width - 1] = d[s];
     }
     for (int l = last; l >= first; l--) {
+        // Two buffers in turn: a layer may not write what it still reads.
         double *next = l == first ? towers->d_top_inputs : towers->flow[(last - l + 1) % 2];
         backward(towers, l, d, next);
         d = next;

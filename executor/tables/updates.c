@@ -1,5 +1,6 @@
 #include "executor/tables/lookups.h"
 
+#include <assert.h>
 #include <string.h>
 
 void lookups_add_everywhere(struct table_rank *rank)
@@ -9,6 +10,7 @@ void lookups_add_everywhere(struct table_rank *rank)
     for (int h = 0; h < rank->held_count; h++) {
         struct held_piece *held = &rank->held[h];
         if (held->piece->rank != PIECE_EVERY_RANK) continue;
+        assert(held->piece->column_count == width && "what every rank holds is whole");
         int64_t count = held->piece->row_count * width;
         memset(at, 0, (size_t)count * sizeof *at);
         for (int64_t i = 0; i < held->lookup_count; i++) {
@@ -19,11 +21,13 @@ void lookups_add_everywhere(struct table_rank *rank)
             for (int64_t c = 0; c < width; c++)
                 at[lookup->row * width + c] += d[c];
         }
+        assert(held->piece->column_count == width && "what every rank holds is whole");
         held->gradients = at;
         at += count;
     }
 }
 
+// In the order of columns, so that a table that is not cut sums as it would on one rank.
 static double square_sum(const double *gradient, int64_t columns)
 {
     double sum = 0;
@@ -40,6 +44,7 @@ void lookups_add(struct table_rank *rank)
         int64_t columns = held->piece->column_count;
         if (held->piece->rank == PIECE_EVERY_RANK) continue;
         held->unique_count = 0;
+        // Look-ups are sorted by row: equal ones are neighbours.
         for (int64_t i = 0; i < held->lookup_count; i++)
             held->unique_count += i == 0 || held->lookups[i].row != held->lookups[i - 1].row;
         held->gradients = ARENA_NEW(rank->arena, double, held->unique_count *columns);
@@ -55,6 +60,7 @@ void lookups_add(struct table_rank *rank)
     }
 }
 
+// Cuts by columns are of the same rows (placement_check): equal first rows say enough.
 static bool holds_other_columns(const struct table_piece *a, const struct table_piece *b)
 {
     return a->table == b->table && a->first_row == b->first_row &&
@@ -101,6 +107,7 @@ const char *lookups_exchange_norms(struct table_rank *rank)
             }
         }
     }
+    assert(at == from + all && "as many numbers as were counted");
     // As many come from a rank as go there: both have the rows of both.
     const char *failure = rank->request->transport->all_to_all(rank->group, STREAM_EP, ELEMENT_FP32,
                                                                from, sent, to, sent);
@@ -126,6 +133,7 @@ static void update_row(struct table_rank *rank, struct held_piece *held, int64_t
                        const double *gradient, double square)
 {
     int64_t columns = held->piece->column_count;
+    assert(row >= 0 && row < held->piece->row_count);
     const struct row_update update = {rank->request->workload->optimizer,
                                       rank->request->learning_rate, columns};
     double width = (double)recommender_row_width(rank->data.model);
