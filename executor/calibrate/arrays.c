@@ -2,6 +2,7 @@
 
 #include "executor/array.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 // Memory to measure in. A device is given a pattern once and copies it over its arrays.
@@ -51,6 +52,7 @@ static const char *put(const struct calibrate_side *side, void **memory, const v
                        int64_t bytes)
 {
     const struct backend *backend = side->backend;
+    assert(bytes > 0);
     const char *fault = backend->allocate(side->device, bytes, memory);
     if (fault || !from) return fault;
     return backend->copy(side->device, STREAM_COMPUTE, COPY_FROM_HOST, *memory, from, bytes);
@@ -99,6 +101,7 @@ static const char *copy_pattern(const struct calibrate_side *side,
     const char *fault = NULL;
     if (array->element == ELEMENT_BYTE)
         return backend->fill(side->device, STREAM_COMPUTE, array->data, 0, bytes);
+    // A whole number of elements each time: the pattern goes on where it began.
     for (int64_t at = 0; at < bytes && !fault; at += step) {
         fault = backend->copy(side->device, STREAM_COMPUTE, COPY_DEVICE, (char *)array->data + at,
                               from, bytes - at < step ? bytes - at : step);
@@ -106,6 +109,7 @@ static const char *copy_pattern(const struct calibrate_side *side,
     return fault;
 }
 
+// A byte is a mask of dropout: zeros, as fresh memory has them on a host.
 static const char *fill(const struct calibrate_side *side, const struct calibrate_pattern *pattern,
                         const struct kernel_array *array, int64_t bytes)
 {
@@ -137,6 +141,8 @@ static struct kernel_array array_of(const struct calibrate_block *block, int ind
             extent_size(&tensor->extents[i], block->batch, block->seq);
     }
     calibrate_hold(block, index, &array);
+    for (int i = 0; i < array.rank; i++)
+        assert(array.sizes[i] >= 0 && array.sizes[i] <= array.whole[i]);
     return array;
 }
 
@@ -193,6 +199,7 @@ static const char *make_room(const struct placing *placing, enum element element
 {
     const struct calibrate_side *side = placing->side;
     int64_t bytes = elements * element_bytes(side->backend, element);
+    assert(elements >= 0);
     const char *fault = side->backend->allocate(side->device, bytes, memory);
     if (fault) return fault;
     placing->rooms->memory[placing->rooms->count++] = *memory;
@@ -200,6 +207,7 @@ static const char *make_room(const struct placing *placing, enum element element
     return fill(side, placing->pattern, &filled, bytes);
 }
 
+// Arrays of a plan are by buffer, of others by tensor.
 static int array_of_buffer(const struct calibrate_block *block, int buffer)
 {
     return block->plan ? buffer : block->program->buffers[buffer].tensor;
@@ -270,6 +278,7 @@ bool calibrate_arrays(const struct calibrate_side *side, const struct calibrate_
     for (int a = 0; a < calibrate_array_count(block); a++) {
         if (calibrate_is_needed(block, a)) arrays[a] = array_of(block, a);
     }
+    // Those that share memory first, as an engine has them: what is left has its own.
     const char *fault = place_parameters(&placing, false);
     if (!fault) fault = place_parameters(&placing, true);
     for (int b = 0; b < block->program->buffer_count && !fault; b++) {

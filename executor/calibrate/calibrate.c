@@ -3,6 +3,7 @@
 #include "core/progress.h"
 #include "core/sort.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 #include <time.h>
@@ -10,6 +11,7 @@
 enum { ROUNDS_MOST = 15 };
 static const double COLLECTIVE_SHARE = 0.25;  // of the time, at most
 
+// Of the thread: what others do on its core is not the kernel's.
 static double thread_s(void *context)
 {
     struct timespec time;
@@ -49,6 +51,7 @@ bool calibrate_ok(struct err *err, const char *what, const char *fault)
 bool calibrate_mean(const struct calibrate_request *request, struct group *world, double *values,
                     int count, struct err *err)
 {
+    assert(count > 0 && request->rank_count > 0);
     const char *fault = request->transport->host_sum(world, values, count);
     for (int i = 0; i < count; i++)
         values[i] /= request->rank_count;
@@ -78,7 +81,7 @@ static bool measure_rounds(struct calibrate_kernels *kernels,
     if (!calibrate_kernels_warm(kernels, world, until_s, err)) return false;
     while (*round_count < ROUNDS_MOST) {
         double start_s = now(request->clock.context);
-        bool is_due = *round_count == 0;
+        bool is_due = *round_count == 0;  // one round in any case, late or not
         if (!is_due && !has_time(request, world, until_s - start_s, round_s, err)) break;
         if (!calibrate_kernels_round(kernels, err)) return false;
         ++*round_count;
@@ -98,6 +101,7 @@ static const struct kernel_choice *find_choice(const struct calibration *calibra
 }
 
 // Shapes of two sides are one where they compute alike: the first measured it.
+// Choices live with the device, which is closed before the calibration is written: copies.
 static void add_choices(struct arena *arena, const struct calibrate_side *side,
                         struct calibration *calibration)
 {
@@ -159,6 +163,8 @@ static bool measure_all(struct arena *arena, const struct calibrate_request *req
 bool calibrate(struct arena *arena, const struct calibrate_request *request,
                struct calibration *calibration, struct err *err)
 {
+    assert(request->side_count > 0 && request->side_count <= CALIBRATE_SIDES_MAX);
+    assert(request->rank >= 0 && request->rank < request->rank_count);
     *calibration = (struct calibration){.rank_count = request->rank_count};
     return measure_all(arena, request, calibration, err);
 }

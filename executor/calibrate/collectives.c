@@ -1,5 +1,7 @@
 #include "executor/calibrate/calibrate.h"
 
+#include <assert.h>
+
 // Each collective by size over all ranks, and messages between neighbours there and back.
 
 // The first two are measured in any case: they tell latency and bandwidth apart. The last is for
@@ -100,7 +102,8 @@ static bool measure(const struct timed_exchange *exchange, double *s, struct err
         if (!calibrate_ok(err, "a collective", fault)) return false;
         if (i == 1 || (i > 0 && taken_s < *s)) *s = taken_s;
     }
-    if (exchange->kind == COLLECTIVE_SEND_RECV) *s /= 2;
+    assert(*s >= 0);
+    if (exchange->kind == COLLECTIVE_SEND_RECV) *s /= 2;  // there, without back
     return calibrate_mean(request, exchange->world, s, 1, err);
 }
 
@@ -112,6 +115,7 @@ static bool goes_on(const struct calibrate_request *request, struct group *world
     return calibrate_mean(request, world, &late, 1, err) && late == 0;
 }
 
+// All ranks give and get the same: what is left over of a size is not exchanged.
 static bool measure_size(struct timed_exchange *exchange, int64_t bytes,
                          struct calibration *calibration, struct err *err)
 {
@@ -121,6 +125,7 @@ static bool measure_size(struct timed_exchange *exchange, int64_t bytes,
     for (int r = 0; r < ranks; r++)
         exchange->counts[r] = each;
     exchange->reals = each * ranks;
+    assert(exchange->reals * real_bytes <= bytes && "what the memory has room for");
     for (int k = 0; k < KIND_COUNT; k++) {
         if (KINDS[k] == COLLECTIVE_SEND_RECV && bytes > MESSAGE_MOST) continue;
         exchange->kind = KINDS[k];

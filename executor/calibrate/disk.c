@@ -4,6 +4,7 @@
 #include "core/progress.h"
 #include "executor/checkpoint/store.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -66,6 +67,8 @@ bool calibrate_disk(const char *folder, double *bytes_per_s, struct err *err)
     (void)!checkpoint_store_keep(&store, 0, &ignored);
     (void)rmdir(path);
     if (!done) return false;
-    *bytes_per_s = DISK_BYTES / sort_median(took_s, DISK_ROUNDS);
+    double middle_s = sort_median(took_s, DISK_ROUNDS);
+    assert(middle_s > 0);
+    *bytes_per_s = DISK_BYTES / middle_s;
     return true;
 }

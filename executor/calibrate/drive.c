@@ -4,6 +4,7 @@
 #include "core/progress.h"
 #include "executor/nvme.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@ enum { WAYS = 2 };  // each has a half of the file, and of the memory
 static void start_piece(struct nvme *nvme, enum nvme_way way, char *memory, int64_t piece)
 {
     int64_t half = way == NVME_WRITE;
+    assert(piece >= 0 && piece < PIECES);
     nvme_start(nvme, way, memory + half * PIECE_BYTES, PIECE_BYTES,
                (half * PIECES + piece) * PIECE_BYTES);
 }
@@ -72,6 +74,7 @@ bool calibrate_drive(struct arena *arena, const char *folder, struct drive *driv
     if (!done) return false;
     double in_turn_s = sort_median(turn_s, ROUNDS), at_once_s = sort_median(once_s, ROUNDS);
     drive->bytes_per_s = (double)all_bytes / in_turn_s;
+    assert(in_turn_s > 0 && at_once_s > 0);
     drive->duplex_ratio = fmin(fmax(in_turn_s / at_once_s, 1), 2);
     return true;
 }

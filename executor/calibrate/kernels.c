@@ -3,6 +3,7 @@
 
 #include "plan/lower/groups.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -62,6 +63,7 @@ static void add_rows(struct calibrate_kernels *kernels)
                                                .precision = kernels->side->precision};
         }
     }
+    assert(row - kernels->rows == kernels->row_count);
 }
 
 static bool add_marks(struct calibrate_kernels *kernels, struct err *err)
@@ -146,6 +148,7 @@ static const char *run_row(const struct calibrate_kernels *kernels,
     const struct calibrate_side *side = kernels->side;
     const struct instr *instr = kernels->rows[row].instr;
     struct kernel_call calls[GROUP_MEMBERS_MAX];
+    assert(row >= 0 && row < kernels->row_count && instr->joined <= GROUP_MEMBERS_MAX);
     calls[0] = calibrate_call(&block->of, block->arrays, instr);
     *what = calls[0].op->name;
     if (instr->rows) return run_part(side, instr, calls);
@@ -201,6 +204,7 @@ static bool measure_block(struct calibrate_kernels *kernels, int block, bool is_
                           struct err *err)
 {
     struct measured_block *of = &kernels->blocks[block];
+    assert(block >= 0 && block < kernels->used_count);
     return kernels->marks ? measure_marked(kernels, of, is_kept, err)
                           : measure_rows(kernels, of, is_kept, err);
 }
@@ -242,6 +246,7 @@ struct pace {
 static double more_s(const struct calibrate_kernels *kernels, const struct pace *pace,
                      double more_flop)
 {
+    assert(pace->flop > 0 && more_flop >= 0 && pace->s >= 0);
     double of_pace = more_flop / pace->flop;
     if (kernels->marks) return WARM_MOST_S + 3 * pace->s * of_pace;
     return pace->s * (1 + 2 * of_pace);
@@ -307,6 +312,7 @@ bool calibrate_kernels_warm(struct calibrate_kernels *kernels, struct group *wor
 static void add_kernels(struct calibrate_kernels *kernels, struct calibration *calibration)
 {
     int before = calibration->kernel_count, count = before + kernels->row_count;
+    assert(kernels->used_count <= kernels->block_count);
     struct calibrate_kernel *all = ARENA_NEW(kernels->arena, struct calibrate_kernel, count);
     if (before > 0) memcpy(all, calibration->kernels, (size_t)before * sizeof *all);
     memcpy(all + before, kernels->rows, (size_t)kernels->row_count * sizeof *all);
@@ -317,6 +323,7 @@ static void add_kernels(struct calibrate_kernels *kernels, struct calibration *c
 // What is measured once has no rows.
 enum { UPDATE, COPY, TO_HOST, FROM_HOST, HOST_COPY, CALL, HOST_CALL, STEP_VALUES };
 
+// What there is none of was not measured, and has no rate.
 static double rate_of(double bytes, double s)
 {
     return s > 0 ? bytes / s : 0;

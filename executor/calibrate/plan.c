@@ -2,6 +2,8 @@
 
 #include "executor/engine/held.h"
 
+#include <assert.h>
+
 // The GEMMs and the attention of one plan's blocks, as one of its ranks runs them: what lies
 // between them needs other ranks, and is priced well by the memory that it moves.
 
@@ -23,6 +25,7 @@ static bool is_kernel(const struct block_program *program, const struct instr *i
     }
 }
 
+// The first of those that run as one with it.
 static const struct instr *group_of(const struct block_program *program, const struct instr *instr)
 {
     return &program->instrs[instr_first(program->instrs, (int)(instr - program->instrs))];
@@ -60,6 +63,7 @@ int calibrate_plan_blocks(const struct calibrate_request *request,
             .head_count = plan->graph->head_count,
             .begins_subject = count == 0,
         };
+        assert(block.batch > 0 && block.seq > 0);
         calibrate_block_count(&block);
         if (block.row_count > 0) blocks[count++] = block;
     }
@@ -74,6 +78,7 @@ int calibrate_array_count(const struct calibrate_block *block)
 bool calibrate_is_needed(const struct calibrate_block *block, int array)
 {
     const struct block_program *program = block->program;
+    assert(array >= 0 && array < calibrate_array_count(block));
     if (!block->plan) return true;
     for (int i = 0; i < program->instr_count; i++) {
         const struct instr *instr = &program->instrs[i];
@@ -140,6 +145,7 @@ struct kernel_call calibrate_call(const struct calibrate_block *block,
                                .vocab = block->vocab,
                                .head_count = block->head_count};
     bool is_sum = op->kind == OP_ADD;
+    assert(call.output_count > 0 && call.output_count <= OP_OUTPUT_MAX);
     for (int i = 0; i < instr->input_count; i++)
         call.inputs[i] = seen_as(block, arrays, instr, instr_input(block->program, instr, i),
                                  is_sum ? -1 : op->inputs[i]);
@@ -159,6 +165,7 @@ double calibrate_flop(const struct calibrate_kernel *row)
     double flop = row->instr->flop;
     for (int i = 1; i < row->instr->joined; i++)
         flop += row->instr[i].flop;
+    assert(flop >= 0);
     return flop;
 }
 
@@ -174,5 +181,6 @@ double calibrate_bytes(const struct calibrate_kernel *row)
             if (is_shared) bytes -= (double)row->program->buffers[instr->inputs[k]].bytes;
         }
     }
+    assert(bytes >= 0 && "what is shared was counted for each");
     return bytes;
 }

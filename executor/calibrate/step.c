@@ -1,5 +1,6 @@
 #include "executor/calibrate/calibrate.h"
 
+#include <assert.h>
 #include <string.h>
 
 // The update, copies, and what a call costs.
@@ -21,6 +22,7 @@ static int64_t host_bytes(const struct calibrate_step *step)
 
 static char *array_at(const struct calibrate_step *step, int array)
 {
+    assert(array >= 0 && array < ARRAYS);
     return (char *)step->memory + array * array_bytes(step);
 }
 
@@ -40,6 +42,7 @@ static const char *fill(struct calibrate_step *step)
     const char *fault =
         backend->fill(side->device, STREAM_COMPUTE, step->memory, 0, ARRAYS * array_bytes(step));
     int64_t bytes = (GRADIENTS + 1) * array_bytes(step), each = host_bytes(step);
+    assert(bytes % each == 0 && "copies of the host's piece fill weights and gradients");
     for (int64_t at = 0; at < bytes && !fault; at += each) {
         fault = backend->copy(side->device, STREAM_COMPUTE, COPY_FROM_HOST,
                               (char *)step->memory + at, step->host, each);
@@ -69,6 +72,7 @@ void calibrate_step_close(struct calibrate_step *step)
     if (step->memory) step->side->backend->release(step->side->device, step->memory);
 }
 
+// What warms up is not kept.
 static void keep(struct calibrate_step *step, struct calibrate_samples *samples, bool is_kept,
                  double s)
 {
@@ -105,6 +109,7 @@ static bool measure_update(struct calibrate_step *step, struct calibrate_timer *
     return true;
 }
 
+// Read and written once each: what a copy moves is twice its bytes.
 static bool measure_copy(struct calibrate_step *step, struct calibrate_timer *timer, bool is_kept,
                          struct err *err)
 {

@@ -3,6 +3,7 @@
 #include "models/import.h"
 #include "plan/layout/mesh.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Two families, so that both kinds of norm and activation, biases, rotation and shared keys occur.
@@ -33,6 +34,7 @@ static const struct subject SUBJECTS[] = {
 };
 enum { SUBJECT_COUNT = sizeof SUBJECTS / sizeof *SUBJECTS, BLOCKS_OF_SUBJECT = 3 };
 
+// Ids are drawn below CALIBRATE_IDS: a table of places has room for each.
 static long long positions_of(const struct subject *of)
 {
     return of->seq > CALIBRATE_IDS ? of->seq : CALIBRATE_IDS;
@@ -66,6 +68,7 @@ static struct graph *graph_of(struct arena *arena, const struct subject *subject
     struct json root = json_root(document);
     struct model_config *config = model_read(arena, subject->family, &root, NULL, NULL, err);
     if (!config) return NULL;
+    assert(subject->hidden % subject->heads == 0 && subject->heads % subject->kv_heads == 0);
     return model_graph(arena, config, &(struct import_options){.flash = true});
 }
 
@@ -126,5 +129,6 @@ struct calibrate_block *calibrate_blocks(struct arena *arena,
         for (int b = 0; b < graph->block_count && b < BLOCKS_OF_SUBJECT; b++)
             blocks[(*count)++] = block_of(arena, graph, b, subject, side);
     }
+    assert(*count > 0 && *count <= most && "the smallest are measured in any case");
     return blocks;
 }

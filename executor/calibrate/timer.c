@@ -1,5 +1,8 @@
 #include "executor/calibrate/calibrate.h"
 
+#include <assert.h>
+
+// A host's kernels are over when their call returns: it needs none.
 bool calibrate_has_marks(const struct calibrate_side *side)
 {
     return !side->backend->is_host && side->backend->event_new != NULL;
@@ -29,6 +32,7 @@ void calibrate_timer_close(struct calibrate_timer *timer)
 bool calibrate_timer_start(struct calibrate_timer *timer, struct err *err)
 {
     const struct calibrate_side *side = timer->side;
+    assert(!timer->from == !timer->to && "marks come in pairs");
     timer->start_s = busy_s(timer);
     if (!timer->from) return true;
     return calibrate_ok(err, "a mark",
@@ -41,6 +45,7 @@ bool calibrate_timer_stop(struct calibrate_timer *timer, const char *what, const
     const struct calibrate_side *side = timer->side;
     const struct backend *backend = side->backend;
     if (!fault && timer->to) fault = backend->event_record(side->device, STREAM_COMPUTE, timer->to);
+    // What went wrong on the device is known when it has been waited for.
     if (!fault) fault = backend->synchronize(side->device, STREAM_COMPUTE);
     if (!calibrate_ok(err, what, fault)) return false;
     timer->taken_s = timer->to ? backend->event_seconds(side->device, timer->from, timer->to)
@@ -50,6 +55,7 @@ bool calibrate_timer_stop(struct calibrate_timer *timer, const char *what, const
 
 const char *calibrate_lead(const struct calibrate_side *side, double seconds)
 {
+    assert(seconds >= 0);
     if (!calibrate_has_marks(side) || !side->backend->delay) return NULL;
     return side->backend->delay(side->device, STREAM_COMPUTE, seconds, 1);
 }
