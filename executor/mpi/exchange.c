@@ -83,7 +83,8 @@ static const char *run_passes(struct group *group, const struct piece *out, cons
 const char *mpi_exchange(struct group *group, const struct piece *out, const struct piece *in,
                          const char *what)
 {
-    size_t count = (size_t)group->count * 2;
+    size_t count = (size_t)group->count * 2;  // to and from each member
+    assert(group->me >= 0 && group->me < group->count);
     MPI_Request *requests = malloc(count * sizeof *requests);
     MPI_Status *statuses = malloc(count * sizeof *statuses);
     const char *failure = requests && statuses
@@ -110,6 +111,7 @@ void mpi_free_letters(struct communicator *communicator, bool all)
     }
 }
 
+// Copied, so that the sender need not wait for who receives.
 static const char *send_letter(struct communicator *communicator, int rank, int channel,
                                const unsigned char *data, int bytes)
 {
@@ -132,6 +134,8 @@ const char *mpi_post(struct communicator *communicator, int rank, int channel, c
 {
     int64_t first = 0;
     const char *failure = NULL;
+    assert(bytes >= 0 && rank >= 0 && rank < communicator->rank_count);
+    // At least one, so that a message of no bytes is waited for like any other.
     do {
         int64_t rest = bytes - first;
         int piece = rest < PASS_BYTES ? (int)rest : PASS_BYTES;
@@ -162,6 +166,7 @@ const char *mpi_take(struct communicator *communicator, int rank, int channel, v
 {
     int64_t first = 0;
     const char *failure = NULL;
+    assert(bytes >= 0 && rank >= 0 && rank < communicator->rank_count);
     do {
         int64_t rest = bytes - first;
         int piece = rest < PASS_BYTES ? (int)rest : PASS_BYTES;

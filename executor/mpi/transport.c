@@ -1,5 +1,6 @@
 #include "executor/mpi/transport.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,6 +8,7 @@
 // hosts can be tested and measured on one.
 static const char RANKS_A_HOST[] = "MESHWRIGHT_RANKS_PER_HOST";
 
+// Made by its members alone, in the order in which all of them make their groups.
 static const char *open_group(struct group *group)
 {
     struct communicator *communicator = group->communicator;
@@ -27,6 +29,7 @@ static const char *open_group(struct group *group)
     return mpi_check(communicator, code, "a group of ranks");
 }
 
+// Of a group whose members are on one host there is none: `inside` is that.
 static void close_group(struct group *group)
 {
     MPI_Comm *comm = group->of_wire;
@@ -108,10 +111,13 @@ static MPI_Comm find_hosts(struct communicator *communicator)
     MPI_Comm_rank(host, &place);
     MPI_Comm_split(host, ranks_a_host > 0 ? place / ranks_a_host : 0, communicator->rank, &part);
     MPI_Comm_free(&host);
+    // The first rank of a host stands for it.
     MPI_Comm_rank(part, &place);
     MPI_Bcast(&first, 1, MPI_INT, 0, part);
     MPI_Allgather(&first, 1, MPI_INT, communicator->host_of, 1, MPI_INT, MPI_COMM_WORLD);
     MPI_Allgather(&place, 1, MPI_INT, communicator->place_of, 1, MPI_INT, MPI_COMM_WORLD);
+    assert(first <= communicator->rank && communicator->host_of[communicator->rank] == first);
+    assert(communicator->host_of[first] == first && communicator->place_of[first] == 0);
     return part;
 }
 
@@ -126,7 +132,7 @@ static bool open_host(struct communicator *communicator, MPI_Comm part,
 {
     struct shared_memory memory = {.file = -1};
     struct communicator_request inside = *request;
-    int is_well = 1, all_well = 1;
+    int is_well = 1, all_well = 1;  // ints, as MPI takes the least of them
     MPI_Comm_rank(part, &inside.rank);
     MPI_Comm_size(part, &inside.rank_count);
     if (inside.rank_count > 1) {
@@ -199,6 +205,7 @@ static const struct transport *open_mpi(const struct communicator_services *serv
     bool is_well = open_host(communicator, part, request, err);
     MPI_Comm_free(&part);
     if (is_well) {
+        assert(communicator->rank == request->rank);
         *opened = communicator;
         return &MPI_TRANSPORT;
     }

@@ -1,6 +1,7 @@
 #include "executor/launcher/launch.h"
 #include "executor/mpi/transport.h"
 
+#include <assert.h>
 #include <sched.h>
 #include <string.h>
 
@@ -38,6 +39,7 @@ const char *mpi_wait(struct communicator *communicator, MPI_Request *requests, i
                      MPI_Status *statuses, const char *what)
 {
     int is_done = 0;
+    assert(count > 0);
     for (;;) {
         int code = MPI_Testall(count, requests, &is_done, statuses);
         // The code says only that some failed; which words to use stands with one of them.
@@ -52,6 +54,7 @@ const char *mpi_wait(struct communicator *communicator, MPI_Request *requests, i
         if (communicator->has_failed) return communicator->text;
         sched_yield();
     }
+    // Who waits for long has not stopped: the launcher looks at the beat.
     if (communicator->heartbeat) atomic_fetch_add(&communicator->heartbeat->beat, 1);
     return NULL;
 }

@@ -50,6 +50,7 @@ static struct call call_make(struct group *group, enum stream stream, enum eleme
                              const char *what)
 {
     const struct communicator *communicator = group->communicator;
+    assert(stream < STREAM_COUNT);
     return (struct call){
         .group = group,
         .type = nccl_type(communicator->backend, element),
@@ -68,6 +69,7 @@ static bool call_begin(struct call *call)
     bool has_comm = call->group->comm || call->group->count == 1;
     bool begins = has_comm && !atomic_load(&communicator->has_failed);
     call->comm = call->group->comm;
+    // Under the lock: the watcher either sees this, or has aborted before.
     if (begins) atomic_store(&call->group->is_inside, 1);
     pthread_mutex_unlock(&communicator->lock);
     if (begins) return true;
@@ -76,6 +78,7 @@ static bool call_begin(struct call *call)
     return false;
 }
 
+// The first failure of a call's parts, which the others follow from.
 static void note(struct call *call, ncclResult_t result)
 {
     bool is_first = call->result == ncclSuccess || call->result == ncclInProgress;
@@ -105,6 +108,7 @@ static bool are_equal(const int64_t *counts, int count)
     return true;
 }
 
+// Nothing for anybody: NCCL need not be called, and all ranks know it.
 static bool are_none(const int64_t *counts, int count)
 {
     return counts[0] == 0 && are_equal(counts, count);
@@ -114,6 +118,7 @@ const char *nccl_all_reduce(struct group *group, enum stream stream, enum elemen
                             void *data, int64_t count, enum combine combine)
 {
     struct call call = call_make(group, stream, element, "all-reduce");
+    assert(count >= 0 && "none is a count too");
     if (count == 0 || group->count == 1) return NULL;
     if (!call_begin(&call)) return group->communicator->text;
     ncclRedOp_t operation = combine == COMBINE_SUM ? ncclSum : ncclMax;

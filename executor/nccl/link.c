@@ -92,6 +92,7 @@ static struct nccl_link *link_make(struct communicator *communicator, int peer, 
     link->next = communicator->links;
     communicator->links = link;
     pthread_mutex_unlock(&communicator->lock);
+    assert(peer != communicator->rank && communicator->message_count > 0);
     ncclUniqueId id;
     memset(&id, 0, sizeof id);
     const char *failure = NULL;
@@ -212,6 +213,7 @@ static const char *slot_take(struct communicator *communicator, struct nccl_link
         nccl_pause();
     }
     link->next_slot = (link->next_slot + 1) % communicator->message_count;
+    assert(slot->state == SLOT_FREE);
     *taken = slot;
     return NULL;
 }
@@ -233,6 +235,7 @@ const char *nccl_send(struct communicator *communicator, enum stream stream, enu
     failure =
         check_cuda(communicator, cudaEventRecord(slot->copied, nccl_stream(communicator, stream)));
     if (failure) return failure;
+    // The slot is the rank's own until its state says that it waits.
     pthread_mutex_lock(&communicator->lock);
     slot->type = nccl_type(communicator->backend, element);
     assert(slot->state == SLOT_FREE && bytes <= slot->memory_bytes);

@@ -120,6 +120,7 @@ const char *nccl_broadcast_numbers(struct group *group, void *numbers, int64_t c
 {
     enum { PIECE = 1 << 16 };
     const char *failure = NULL;
+    assert(from >= 0 && from < group->count && count >= 0);
     int64_t *all = malloc((size_t)group->count * PIECE * sizeof *all);
     if (!all) return nccl_fail(group->communicator, "out of memory for a broadcast");
     for (int64_t first = 0; first < count && !failure; first += PIECE) {

@@ -128,6 +128,7 @@ static const char *nccl_host_broadcast(struct group *group, int64_t *numbers, in
     return communicator->beside->host_broadcast(group->beside, numbers, count, from);
 }
 
+// A sum of ones over all ranks: who has it knows that all have come.
 static const char *meet_all(struct communicator *communicator)
 {
     double one = 1;
@@ -183,6 +184,7 @@ static void deregister_all(struct communicator *communicator)
 
 static void nccl_adopt(struct communicator *communicator, void *memory, int64_t bytes)
 {
+    assert(bytes >= 0 && (memory || bytes == 0));
     pthread_mutex_lock(&communicator->lock);
     deregister_all(communicator);
     communicator->adopted = memory;

@@ -1,5 +1,6 @@
 #include "executor/nccl/transport.h"
 
+#include <assert.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -70,6 +71,7 @@ const char *nccl_fail(struct communicator *communicator, const char *format, ...
     keep_failure(communicator, format, args);
     pthread_mutex_unlock(&communicator->lock);
     va_end(args);
+    assert(atomic_load(&communicator->has_failed));
     return communicator->text;
 }
 
@@ -124,6 +126,7 @@ const char *nccl_settle(struct communicator *communicator, ncclComm_t const *com
     }
 }
 
+// Fewer blocks than NCCL would take, where ranks share a GPU or the caller says so.
 static ncclConfig_t config_of(const struct communicator *communicator, int blocks,
                               const char *purpose)
 {
@@ -142,6 +145,7 @@ const char *nccl_comm_begin(struct communicator *communicator, const ncclUniqueI
 {
     ncclConfig_t config = config_of(communicator, 0, purpose);
     ncclComm_t made = NULL;
+    assert(count > 1 && me >= 0 && me < count);
     pthread_mutex_lock(&communicator->lock);
     ncclResult_t result = ncclCommInitRankConfig(&made, count, *id, me, &config);
     *comm = made;
@@ -154,6 +158,7 @@ const char *nccl_comm_make(struct communicator *communicator, const ncclUniqueId
 {
     ncclConfig_t config = config_of(communicator, 1, purpose);
     ncclComm_t made = NULL;
+    assert(count > 1 && me >= 0 && me < count);
     ncclResult_t result = ncclCommInitRankConfig(&made, count, *id, me, &config);
     pthread_mutex_lock(&communicator->lock);
     *comm = made;
@@ -176,6 +181,7 @@ static void look_at(struct communicator *communicator, ncclComm_t comm, const ch
                      ncclGetErrorString(result), last_words(words, sizeof words));
 }
 
+// The rank's device is a thread's own setting: it has to be set here again.
 static void *watch(void *context)
 {
     struct communicator *communicator = context;
@@ -256,6 +262,7 @@ static void destroy_comm(ncclComm_t *comm)
     *comm = NULL;
 }
 
+// Messages that wait for a slot or a receiver leave before their communicators are taken down.
 static bool wait_until_idle(struct communicator *communicator)
 {
     while (!atomic_load(&communicator->has_failed)) {
@@ -280,7 +287,9 @@ void nccl_comms_close(struct communicator *communicator)
         for (; !has_ended && !atomic_load(&communicator->has_failed); nccl_pause())
             has_ended = finish_open(communicator, false);
     }
+    // Nobody aborts from here on: what is destroyed below is touched by this thread alone.
     nccl_watch_end(communicator);
+    assert(!communicator->has_watcher);
     bool is_done = !atomic_load(&communicator->has_failed);
     for (struct group *group = communicator->groups; group && is_done; group = group->next) {
         destroy_comm(&group->comm);
