@@ -1,5 +1,6 @@
 #include "executor/cuda/attention.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Attention: cuDNN where it has an engine, else by GEMMs and a masked softmax over whole rows of
@@ -69,6 +70,7 @@ static bool next_heads(const struct cuda_attend *a, struct cuda_heads *at)
     at->count = left < here ? left : here;
     if (room < 1) room = 1;
     if (at->count > room) at->count = room;
+    assert(at->count > 0 && at->kv_head >= 0 && at->kv_head < a->kv_heads);
     return true;
 }
 
@@ -151,6 +153,7 @@ static struct attend_args args_of(const struct cuda_attend *a, const struct cuda
     };
 }
 
+// Scores in fp32, and as wide as a product's other operand the weights that it reads.
 static bool allocate(const struct cuda_attend *a, struct attend_args *args, int64_t heads,
                      bool is_backward)
 {
@@ -204,6 +207,7 @@ static const char *attend(const struct run *run)
     const struct kernel_call *call = run->call;
     if (array_elements(&call->outputs[0]) == 0) return NULL;
     if (a.keys == 0) return "attention without keys";
+    assert(a.group > 0 && a.queries > 0);
     bool is_done = false;
     const char *fault = cuda_attend_fused(&a, &is_done);
     if (is_done) return fault;
@@ -237,6 +241,8 @@ static const char *add_keys(const struct cuda_attend *a, const struct cuda_heads
     return fault;
 }
 
+// Weights are made again from the log-sum-exp: forward keeps none. d_scores are the softmax's
+// gradient, which the kernel writes over what the products of d and v gave.
 static const char *heads_backward(const struct cuda_attend *a, const struct cuda_heads *at,
                                   const struct attend_gradients *g)
 {
@@ -274,6 +280,7 @@ static const char *heads_backward(const struct cuda_attend *a, const struct cuda
 const char *cuda_begin_keys(const struct run *run, enum scratch scratch, int64_t elements,
                             struct reals *sum)
 {
+    assert(elements > 0);
     *sum = (struct reals){run_scratch(run, scratch, elements * 4), NUMBER_FP32};
     if (!sum->data) return CUDA_NO_MEMORY;
     return cuda_fault(cudaMemsetAsync(sum->data, 0, (size_t)elements * 4, run->on));
@@ -283,6 +290,7 @@ void cuda_end_keys(const struct run *run, int output, struct reals sum)
 {
     const struct kernel_array *out = &run->call->outputs[output];
     int64_t row = array_row(out);
+    assert(output == 1 || output == 2);
     struct terms_args args = {.rank = 2,
                               .term_count = 1,
                               .adds = run->call->merges || call_adds(run->call, output),

@@ -2,6 +2,7 @@
 #include "plan/choose_parts.h"
 #include "plan/unfused.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Attention that cuDNN has an engine for: what of a call its shape is, what it has to be given
@@ -64,9 +65,12 @@ static struct sdpa_shape shape_of(const struct cuda_attend *a, bool is_backward)
                                .softcap = (float)a->op->softcap};
     if (shape.has_choice) shape.choice_stride = attended_row_bytes(a->keys) / 2;
     bound(a, &shape);
+    assert(shape.has_end || shape.ahead == 0);  // equal shapes share a plan
+    assert(shape.has_start || shape.back == 0);
     return shape;
 }
 
+// cuDNN's kernels load 16 bytes at a time, from every row.
 static bool is_aligned(const struct cuda_attend *a)
 {
     const struct kernel_call *call = a->run->call;
@@ -151,6 +155,7 @@ static const char *give_heads(const struct cuda_attend *a, const struct sdpa_sha
     return NULL;
 }
 
+// What is not chosen gets a number added that leaves nothing of it.
 static const char *give_choice(const struct cuda_attend *a, const struct sdpa_shape *shape,
                                struct sdpa_tensors *tensors)
 {
@@ -200,6 +205,8 @@ static bool next_part(const struct cuda_attend *a, struct attend_part *part)
     part->attend.q = reals_at(a->q, part->row * a->q_stride);
     part->attend.k = reals_at(a->k, part->key_row * a->k_stride);
     part->attend.v = reals_at(a->v, part->key_row * a->v_stride);
+    assert(part->attend.batch_count > 0 && part->attend.queries > 0);
+    assert((!part->is_cut || part->attend.batch_count == 1) && "parts of one sequence at a time");
     if (a->chosen_count > 0) part->attend.chosen = reals_at(a->chosen, part->row * a->chosen_count);
     return true;
 }
@@ -331,6 +338,7 @@ static const char *place_sum(const struct cuda_attend *a, int output, struct mad
 {
     static const enum scratch SUMS[] = {[1] = SCRATCH_KEYS, [2] = SCRATCH_VALUES};
     const struct kernel_array *array = &a->run->call->outputs[output];
+    assert(output > 0 && output < 3);
     struct reals *gradient = &made->gradients[output];
     *gradient = run_output(a->run, output);
     made->strides[output] = array_row(array);

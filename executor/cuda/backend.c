@@ -1,6 +1,7 @@
 #include "executor/cuda/cuda.h"
 #include "plan/unfused.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,7 @@ void *cuda_scratch(struct cuda_device *device, enum stream stream, enum scratch 
     enum { GRAIN = 1 << 16 };
     void **memory = &device->scratch[stream][scratch];
     int64_t *held = &device->scratch_bytes[stream][scratch];
+    assert(bytes >= 0 && scratch < SCRATCH_COUNT && stream < STREAM_COUNT);
     if (*memory && bytes <= *held) return *memory;
     if (device->is_capturing) return NULL;
     if (*memory && cuda_fault(cudaStreamSynchronize(device->streams[stream]))) return NULL;
@@ -44,6 +46,7 @@ void *cuda_scratch(struct cuda_device *device, enum stream stream, enum scratch 
     // That it lacks is said by the caller.
     if (cuda_fault(cudaMalloc(memory, (size_t)rounded))) *memory = NULL;
     if (*memory) *held = rounded;
+    assert(!*memory || *held >= bytes);
     return *memory;
 }
 
@@ -139,6 +142,7 @@ static const char *open_at(int ordinal, enum number compute, bool is_low_precisi
 {
     int count = 0;
     void *fault_flag = NULL;
+    assert(ordinal >= 0);
     const char *fault = cuda_fault(cudaGetDeviceCount(&count));
     if (!fault && count == 0) fault = "no device";
     if (!fault) fault = cuda_fault(cudaSetDevice(ordinal % count));
@@ -182,6 +186,7 @@ static const char *open_fp8(int ordinal, struct device **device)
     return open_at(ordinal, NUMBER_BF16, true, device);
 }
 
+// A byte more, so that none is an address too.
 static const char *allocate(struct device *device, int64_t bytes, void **memory)
 {
     (void)device;
@@ -219,6 +224,7 @@ static const char *copy(struct device *device, enum stream stream, enum copy_kin
                                                         : cudaMemcpyHostToDevice;
     if (bytes <= 0) return NULL;
     const char *fault = cuda_fault(cudaMemcpyAsync(to, from, (size_t)bytes, direction, on));
+    // Pinned memory stays where it is: the stream says when it has passed.
     bool waits = kind == COPY_TO_HOST || kind == COPY_FROM_HOST;
     if (fault || !waits) return fault;
     return cuda_fault(cudaStreamSynchronize(on));

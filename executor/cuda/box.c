@@ -1,5 +1,7 @@
 #include "executor/cuda/cuda.h"
 
+#include <assert.h>
+
 // Copies between boxes of arrays: what messages and changes of layout are packed and unpacked with.
 
 // Joins dims that lie one after another on both sides, so that runs are long.
@@ -18,9 +20,11 @@ static struct move_args joined(const struct box_copy *copy, int64_t item_bytes)
         args.from_strides[kept] = copy->from_strides[i];
     }
     args.rank = kept + 1;
+    assert(args.rank <= WALK_DIMS);
     return args;
 }
 
+// The driver's own copies where rows lie evenly: they need no multiprocessor.
 static const char *set(cudaStream_t stream, const struct move_args *args)
 {
     int last = args->rank - 1;

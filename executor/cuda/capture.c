@@ -1,5 +1,6 @@
 #include "executor/cuda/cuda.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 // Graphs of CUDA: what is put on a stream is recorded instead, and later launched as one. A graph
@@ -13,6 +14,7 @@ struct capture {
 const char *cuda_capture_begin(struct device *device, enum stream stream)
 {
     struct cuda_device *own = (struct cuda_device *)(void *)device;
+    assert(!own->is_capturing);
     const char *fault =
         cuda_fault(cudaStreamBeginCapture(own->streams[stream], cudaStreamCaptureModeThreadLocal));
     own->is_capturing = !fault;

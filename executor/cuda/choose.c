@@ -1,6 +1,7 @@
 #include "executor/cuda/cuda.h"
 #include "plan/choose_parts.h"
 
+#include <assert.h>
 #include <limits.h>
 
 // The choice of keys (models/op_choose.h): products of heads and keys by cuBLASLt, some queries of
@@ -54,6 +55,7 @@ const char *cuda_choose(const struct run *run)
     args.products =
         run_scratch(run, SCRATCH_SCORES, some * choose_query_bytes(args.heads, args.keys));
     if (!args.products) return CUDA_NO_MEMORY;
+    assert(some > 0 && some <= queries);
     const char *fault = NULL;
     for (int64_t row = 0; row < q->sizes[0] * queries && !fault; row += args.queries) {
         int64_t sequence = row / queries, query = row % queries, left = queries - query;

@@ -1,6 +1,8 @@
 #include "executor/cuda/cuda.h"
 #include "executor/scan_call.h"
 
+#include <assert.h>
+
 // Scans in chunks (plan/scan_chunks.h): products by cuBLASLt, and the kernels of chunks.cu between.
 
 struct chunks {
@@ -30,6 +32,7 @@ static struct chunk_scan scan_of(const struct run *run, bool is_backward)
                               .is_backward = is_backward,
                               .is_steady = op_scan_is_steady(op)};
     scan.length = chunk_length(&scan);
+    assert(scan.heads_each > 0 && (scan.length > 0 || scan.seq == 0));
     return scan;
 }
 
@@ -52,6 +55,7 @@ static void place_rooms(struct chunks *of)
             at += chunk_room_bytes(&of->scan, room, of->part.heads, of->part.groups);
         }
     }
+    assert(at <= (char *)of->args.exponents && "no part is larger than the largest");
 }
 
 // What lies beside the rooms stands behind those of the largest part.
@@ -92,6 +96,7 @@ static const char *begin(struct chunks *of)
 static void begin_part(struct chunks *of, int64_t head)
 {
     of->part = chunk_part_at(&of->scan, head);
+    assert(of->part.heads > 0 && of->part.heads % of->part.groups == 0);
     of->args.first_head = head;
     of->args.part_heads = of->part.heads;
     of->args.share = of->part.heads / of->part.groups;
@@ -172,6 +177,7 @@ const char *cuda_scan(const struct run *run)
     return fault;
 }
 
+// Forward keeps no states: they are made again in front of what reads them.
 static const char *part_backward(const struct chunks *of)
 {
     struct CUstream_st *on = of->run->on;

@@ -1,6 +1,7 @@
 #include "executor/contraction.h"
 #include "executor/cuda/cuda.h"
 
+#include <assert.h>
 #include <limits.h>
 
 // An einsum as GEMMs of matrices, the largest of its loops as a batch.
@@ -55,7 +56,9 @@ static bool is_readable(struct matrix m, int64_t rows, int64_t columns, bool *is
     if (!*is_turned && !is_plain(&m, rows, columns)) return false;
     int64_t width = *is_turned ? rows : columns, height = *is_turned ? columns : rows;
     *result = *is_turned ? other : m;
+    // One row's stride says nothing, and the library wants one that rows fit into.
     result->row_stride = at_least(height == 1 ? 0 : result->row_stride, width);
+    assert(result->row_stride >= width);
     return true;
 }
 
@@ -99,6 +102,7 @@ static bool sums_operand(const struct cuda_matmul *p)
     return p->epilogue == GEMM_SUM_A || p->epilogue == GEMM_SUM_B;
 }
 
+// What cannot be read is packed first, and what cannot be written is made dense and moved behind.
 static const char *multiply(const struct multiply *by)
 {
     const struct cuda_matmul *p = by->product;
@@ -119,7 +123,7 @@ static const char *multiply(const struct multiply *by)
         void *room = cuda_scratch(by->device, by->stream, SCRATCH_C, bytes);
         if (!room) return CUDA_NO_MEMORY;
         c = dense(room, NUMBER_FP32, p->rows, p->columns);
-        gemm.beta = 0;
+        gemm.beta = 0;  // the move adds
     }
     if (!operand(by, SCRATCH_A, p->a, p->rows, p->inner, &gemm.is_a_turned, &a) ||
         !operand(by, SCRATCH_B, p->b, p->inner, p->columns, &gemm.is_b_turned, &b)) {
@@ -147,6 +151,7 @@ static struct cuda_matmul in_order(const struct cuda_matmul *p)
     order.factors[0] = p->factors[1], order.factors[1] = p->factors[0];
     order.weight_casts[0] = p->weight_casts[1], order.weight_casts[1] = p->weight_casts[0];
     if (sums_operand(p)) order.epilogue = p->epilogue == GEMM_SUM_A ? GEMM_SUM_B : GEMM_SUM_A;
+    assert(is_plain(&order.c, order.rows, order.columns));
     return order;
 }
 
@@ -308,6 +313,7 @@ const char *cuda_contract_to(const struct run *run, const struct cuda_matmul *en
     int64_t largest = at_least(at_least(e.row.size, e.column.size), e.sum.size);
     if (largest > INT_MAX) return "a matrix of more than 2^31 rows";
     if (run->device->is_low_precision && run->call->is_linear) return "8 bits have no epilogue";
+    assert(e.loops.count == 0 && e.inner_loops.count == 0 && "an epilogue is of one GEMM");
     struct cuda_matmul product = *end;
     product.rows = e.row.size, product.columns = e.column.size;
     product.inner = e.sum.size, product.batch = 1;

@@ -55,5 +55,6 @@ const char *cudnn_open(void)
 
 const struct cudnn_functions *cudnn(void)
 {
+    assert(library()->is_open);
     return &library()->functions;
 }

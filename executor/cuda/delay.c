@@ -1,5 +1,7 @@
 #include "executor/cuda/cuda.h"
 
+#include <assert.h>
+
 // Time that passes on a stream in the place of what is elsewhere.
 
 static struct cuda_device *own_of(struct device *device)
@@ -15,6 +17,7 @@ static const char *launch(struct cuda_device *own, enum stream stream, int multi
         cuda_fault(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, own->ordinal));
     if (fault) return fault;
     args.blocks = multiprocessors < count ? multiprocessors : count;
+    assert(args.blocks > 0);
     kernel_delay(own->streams[stream], &args);
     return cuda_fault(cudaGetLastError());
 }

@@ -1,6 +1,7 @@
 #include "executor/cuda/cuda.h"
 #include "executor/cuda/functions.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,6 +48,7 @@ static void run_forward(const struct run *run, struct map_args args)
 {
     int64_t gates = array_elements(&run->call->inputs[0]);
     args.count = array_elements(&run->call->outputs[0]);
+    assert(gates > 0 && args.count % gates == 0);
     args.repeats = args.count / gates;
     args.x = run_input(run, 0);
     args.up = run_input(run, 1);
@@ -63,6 +65,7 @@ static void run_backward(const struct run *run, struct map_args args)
 {
     bool is_gated = run->call->output_count == 2;
     args.count = array_elements(&run->call->inputs[0]);
+    assert(args.count % array_elements(&run->call->outputs[0]) == 0);
     args.repeats = args.count / array_elements(&run->call->outputs[0]);
     args.d = run_input(run, 0);
     // A linear function has no forward input; its slope is the same everywhere.
@@ -156,6 +159,7 @@ static const float *table_of(const struct run *run, const struct cuda_rotation *
         if (is_same(&device->rotations[i], wanted)) return device->rotations[i].table;
     }
     void *table;
+    assert(wanted->count > 0 && wanted->dims >= 0);
     size_t bytes = (size_t)(wanted->count * wanted->dims) * sizeof(float);
     if (device->is_capturing || !has_room(device)) return NULL;
     if (cuda_fault(cudaMalloc(&table, bytes))) return NULL;
@@ -174,6 +178,7 @@ static const float *table_of(const struct run *run, const struct cuda_rotation *
     return cuda_fault(cudaStreamSynchronize(run->on)) ? NULL : rotation->table;
 }
 
+// Backward turns the other way: a rotation's inverse is its transpose.
 static const char *rope_of(const struct run *run, struct rope_args *args)
 {
     const struct kernel_array *in = &run->call->inputs[0];

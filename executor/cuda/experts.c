@@ -1,5 +1,7 @@
 #include "executor/cuda/cuda.h"
 
+#include <assert.h>
+
 // The choice of experts, and from tokens to their rows and back.
 
 static enum route_score score_of(enum function function)
@@ -39,6 +41,7 @@ const char *cuda_route(const struct run *run)
     args.logits = run_input(run, 0);
     args.bias = run_input(run, 1);
     args.weights = run_output(run, 0);
+    assert(args.count <= ROUTE_EXPERT_MAX && "cuda_can_run has looked");
     bool is_near = args.score == ROUTE_NEAR_BEST;
     if (args.tokens > 0) (is_near ? kernel_route_near : kernel_route)(run->on, &args);
     return NULL;
@@ -68,6 +71,7 @@ static const char *send_routing(const struct run *run, struct rows_args *args)
 {
     const struct kernel_routing *routing = run->call->routing;
     int64_t begins = args->experts + 1, rows = routing->rows_of[args->experts];
+    assert(routing->rows_of[0] == 0 && rows >= 0);
     int64_t *sent = run_scratch(run, SCRATCH_ROWS, (begins + rows + 1) * (int64_t)sizeof(int64_t));
     if (!sent) return CUDA_NO_MEMORY;
     args->rows_of = sent;
@@ -123,6 +127,7 @@ static const char *index_rows(const struct run *run, struct rows_args *args)
     return fault;
 }
 
+// To tokens from their rows: the sum over experts, weighted by the gates where they are chosen by.
 static const char *gather_rows(const struct run *run, bool weighted)
 {
     struct rows_args args;

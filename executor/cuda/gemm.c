@@ -2,6 +2,7 @@
 
 #include "core/hash.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,6 +59,7 @@ static cudaDataType_t type_of(int number)
         [NUMBER_FP32] = CUDA_R_32F,     [NUMBER_BF16] = CUDA_R_16BF,    [NUMBER_FP16] = CUDA_R_16F,
         [NUMBER_E4M3] = CUDA_R_8F_E4M3, [NUMBER_E5M2] = CUDA_R_8F_E5M2,
     };
+    assert(number >= 0 && (size_t)number < sizeof TYPES / sizeof *TYPES);
     return TYPES[number];
 }
 
@@ -95,6 +97,7 @@ static cublasStatus_t make_layout(cublasLtMatrixLayout_t *layout, int number, in
                                   int64_t columns, int64_t stride, int64_t batch, int64_t step)
 {
     int32_t count = (int32_t)batch;
+    assert(batch > 0 && count == batch && stride >= columns);
     cublasStatus_t status = cublasLtMatrixLayoutCreate(layout, type_of(number), (uint64_t)columns,
                                                        (uint64_t)rows, stride);
     if (status != CUBLAS_STATUS_SUCCESS || batch == 1) return status;
@@ -112,6 +115,7 @@ static cublasStatus_t set(struct gemm_plan *plan, cublasStatus_t before,
     return cublasLtMatmulDescSetAttribute(plan->product, name, value, size);
 }
 
+// Rows and columns change places with the operands, and so do the sums of them.
 static cublasStatus_t set_epilogue(struct gemm_plan *plan)
 {
     static const cublasLtEpilogue_t EPILOGUES[] = {
@@ -228,6 +232,7 @@ cublasStatus_t gemm_launch(struct cuda_device *device, enum stream stream,
 const char *gemm_run(struct cuda_device *device, enum stream stream, const struct cuda_gemm *gemm)
 {
     struct gemm_plan *plan;
+    assert((gemm->epilogue == GEMM_PLAIN || gemm->batch == 1) && "an epilogue is of one GEMM");
     struct gemm_key key = key_of(gemm);
     void *workspace = cuda_scratch(device, stream, SCRATCH_GEMM, GEMM_WORKSPACE_BYTES);
     if (!workspace) return CUDA_NO_MEMORY;

@@ -1,5 +1,6 @@
 #include "executor/cuda/gemm.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,14 +20,16 @@ static const float LEAST_GAIN = 0.98F;
 // What the library knows of a call. The same algorithms do with and without beta.
 static void write_shape(const struct gemm_key *k, char *text, size_t bytes)
 {
-    snprintf(text, bytes,
-             "%lldx%lldx%lld batch %lld numbers %d %d %d turned %d %d strides %lld %lld %lld "
-             "%lld %lld %lld epilogue %d %lld alignments %d %d %d",
-             (long long)k->rows, (long long)k->columns, (long long)k->inner, (long long)k->batch,
-             k->number, k->b_number, k->c_number, k->is_a_turned, k->is_b_turned,
-             (long long)k->a_stride, (long long)k->b_stride, (long long)k->c_stride,
-             (long long)k->a_batch, (long long)k->b_batch, (long long)k->c_batch, k->epilogue,
-             (long long)k->aux_stride, k->a_alignment, k->b_alignment, k->c_alignment);
+    int length = snprintf(
+        text, bytes,
+        "%lldx%lldx%lld batch %lld numbers %d %d %d turned %d %d strides %lld %lld %lld "
+        "%lld %lld %lld epilogue %d %lld alignments %d %d %d",
+        (long long)k->rows, (long long)k->columns, (long long)k->inner, (long long)k->batch,
+        k->number, k->b_number, k->c_number, k->is_a_turned, k->is_b_turned, (long long)k->a_stride,
+        (long long)k->b_stride, (long long)k->c_stride, (long long)k->a_batch,
+        (long long)k->b_batch, (long long)k->c_batch, k->epilogue, (long long)k->aux_stride,
+        k->a_alignment, k->b_alignment, k->c_alignment);
+    assert(length > 0 && (size_t)length < bytes && "shapes that are cut off would be alike");
 }
 
 enum { WORDS = sizeof(cublasLtMatmulAlgo_t) / sizeof(uint64_t) };
@@ -38,6 +41,7 @@ static void write_algorithm(const cublasLtMatmulAlgo_t *algorithm, char *text, s
     for (int i = 0; i < WORDS; i++)
         at += (size_t)snprintf(text + at, bytes - at, "%016llx",
                                (unsigned long long)algorithm->data[i]);
+    assert(at < bytes);
 }
 
 static bool read_algorithm(const char *text, cublasLtMatmulAlgo_t *algorithm)
@@ -226,9 +230,11 @@ cublasStatus_t gemm_choose(struct cuda_device *device, enum stream stream, struc
     double s = 0;
     write_shape(&plan->key, shape, sizeof shape);
     if (use_choice(cache, plan, find(cache, shape))) return CUBLAS_STATUS_SUCCESS;
+    // A graph that is being recorded may not wait, which measuring does.
     bool measures = cache->is_tuning && !device->is_capturing;
     cublasStatus_t status = ask(cache, plan, measures ? CANDIDATES : 1, found, &count);
     if (status != CUBLAS_STATUS_SUCCESS) return status;
+    assert(count > 0 && count <= CANDIDATES);
     plan->algorithm = found[0].algo;
     if (!measures) return status;
     status = take_fastest(device, stream, plan, gemm, workspace, found, count, &s);
@@ -252,6 +258,7 @@ int gemm_choices(struct device *device, const struct kernel_choice **choices)
     if (!cache->told) return 0;
     for (const struct gemm_choice *choice = cache->choices; choice; choice = choice->next)
         cache->told[--count] = (struct kernel_choice){choice->shape, choice->algorithm, choice->s};
+    assert(count == 0);
     return cache->choice_count;
 }
 

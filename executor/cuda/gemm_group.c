@@ -1,5 +1,6 @@
 #include "executor/cuda/cuda.h"
 
+#include <assert.h>
 #include <cublas_v2.h>
 #include <stdlib.h>
 
@@ -97,6 +98,7 @@ const char *gemm_run_group(struct cuda_device *device, enum stream stream,
                            const struct cuda_gemm *gemms, int count, void *const *table,
                            bool *is_refused)
 {
+    assert(count > 0);
     void *workspace = cuda_scratch(device, stream, SCRATCH_GEMM, WORKSPACE_BYTES);
     if (!workspace) return CUDA_NO_MEMORY;
     void *memory = malloc((size_t)count * GROUP_BYTES);

@@ -1,6 +1,7 @@
 #include "executor/array.h"
 #include "executor/cuda/cuda.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 // GEMMs of the experts of a rank in one launch instead of one each: with many experts and few
@@ -11,6 +12,7 @@
 static unsigned group_kind(const struct cuda_gemm *gemm)
 {
     enum { NUMBERS = 3 };  // of 16 bits or more
+    assert(gemm->a.number < NUMBERS && gemm->c.number < NUMBERS);
     return 1u << (gemm->a.number * NUMBERS + gemm->c.number);
 }
 
@@ -62,6 +64,7 @@ static const char *run_group(const struct run *run, const struct cuda_gemm *gemm
                              bool *is_done)
 {
     bool is_refused = false;
+    assert(count > 1);
     void **table = run_scratch(run, SCRATCH_ROWS, 3 * count * (int64_t)sizeof *table);
     if (!table) return CUDA_NO_MEMORY;
     write_table(run, gemms, count, table);

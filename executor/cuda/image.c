@@ -1,5 +1,7 @@
 #include "executor/cuda/image.h"
 
+#include <assert.h>
+
 // Operators of imported graphs: what their kernels are given (executor/cuda/image.cu, window.cu,
 // statistics.cu). The same as executor/cpu/imported.c, pool.c and statistics.c compute.
 
@@ -71,6 +73,7 @@ static const char *run_joined(const struct run *run, const struct images *of)
 static const char *run_mean(const struct run *run, const struct images *of)
 {
     const struct planes *x = of->is_backward ? &of->made.at : &of->first.at;
+    assert(x->whole_height > 0 && x->whole_width > 0);
     float share = (float)(1 / ((double)x->whole_height * (double)x->whole_width));
     if (of->is_backward) {
         struct channels_args spread = {.channels = x->channels,
@@ -137,6 +140,7 @@ static const char *run_multiply(const struct run *run, const struct images *of)
     return fault;
 }
 
+// Maxima say where they stood, which the gradient goes back to; means need nothing kept.
 static const char *run_pool(const struct run *run, const struct images *of)
 {
     const struct kernel_call *call = run->call;
@@ -160,6 +164,7 @@ static const char *run_pool(const struct run *run, const struct images *of)
     return NULL;
 }
 
+// As of a language model's, whose ratio stands elsewhere in the operator.
 static const char *run_dropout(const struct run *run)
 {
     struct op op = *run->call->op;
@@ -181,6 +186,7 @@ static const char *run_drop_path(const struct run *run)
     int64_t samples = array_size(in, DIM_BATCH);
     if (masks->element != ELEMENT_BYTE || array_elements(masks) != samples)
         return "a byte for each sample says what is dropped";
+    assert(samples == 0 || array_elements(in) % samples == 0);
     struct dropout_args args = {.rank = 1,
                                 .sizes = {samples},
                                 .first = {array_first(in, DIM_BATCH)},

@@ -2,6 +2,8 @@
 #include "executor/cuda/cuda.h"
 #include "executor/merged.h"
 
+#include <assert.h>
+
 // GEMMs with what follows done before their result is written: a bias, then GELU; or the
 // derivative of GELU behind the gradient's GEMM. And the gradients of a weight and of the bias
 // behind it, in any order, which both sum the same gradient over the tokens: one pass over it the
@@ -58,6 +60,7 @@ static bool is_gelu(const struct kernel_call *call, enum phase phase, int inputs
            call->input_count == inputs && call->output_count == 1;
 }
 
+// What cuBLASLt demands of the matrix that GELU's input is kept in, or read from.
 static bool is_aux(const struct kernel_array *aux, const struct kernel_array *out, int64_t columns)
 {
     return is_alike(aux, out) && columns % AUX_GRAIN == 0 && (uintptr_t)aux->data % 16 == 0 &&
@@ -131,6 +134,7 @@ static const char *run_one(struct cuda_device *device, enum stream stream,
         end.aux = reals_of(device, &calls[1].inputs[1]);
     } else {
         int bias = bias_of(&calls[1], &calls[0].outputs[0], e.column.size);
+        assert(bias >= 0 && count <= 3 && "joined_count has looked");
         end.bias = reals_of(device, &calls[1].inputs[bias]);
         end.epilogue = count == 2 ? GEMM_BIAS : GEMM_BIAS_GELU;
         if (count == 3) end.aux = reals_of(device, &calls[1].outputs[0]);
@@ -207,6 +211,7 @@ static const char *run_merged(struct device *device, enum stream stream,
     int64_t compute_bytes = number_bytes(reals_of(own, &calls[0].inputs[0]).number);
     int left = merged_fold(calls, count, compute_bytes, sizeof(float), folded);
     if (left == 0) return MERGED_APART;
+    assert(left > 0 && left <= MERGED_CALLS);
     if (left == 1) return cuda_run(device, stream, folded);
     bool is_summed = folded[0].op->phase == PHASE_BACKWARD;
     return is_summed ? run_into_sum(device, stream, folded) : run_all(device, stream, folded, left);
@@ -217,6 +222,7 @@ const char *cuda_run_joined(struct device *device, enum stream stream,
                             const struct kernel_call *calls, int count)
 {
     bool is_merged = calls[0].merged;
+    assert(count > 0);
     return (is_merged ? run_merged : run_all)(device, stream, calls, count);
 }
 
@@ -243,6 +249,7 @@ static const char *run_residual(struct cuda_device *device, enum stream stream,
                                 const struct kernel_call calls[2], int addend)
 {
     struct kernel_call product = calls[0];
+    assert(addend == 0 || addend == 1);
     product.outputs[0].data = calls[1].outputs[0].data;
     const struct run run = {device, stream, device->streams[stream], &product,
                             reals_of(device, &calls[1].inputs[addend])};
@@ -277,6 +284,7 @@ static const char *run_all(struct device *device, enum stream stream,
     const char *fault = joined == 0  ? "no epilogue"
                         : weight < 0 ? run_one(own, stream, calls, joined)
                                      : run_pair(own, stream, &calls[weight], &calls[1 - weight]);
+    // What the library refuses goes one by one, as what has no epilogue.
     int done = fault ? 0 : joined;
     fault = NULL;
     for (int i = done; i < count && !fault; i++)

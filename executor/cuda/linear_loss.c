@@ -1,6 +1,8 @@
 #include "executor/cuda/cuda.h"
 #include "executor/linear_loss_call.h"
 
+#include <assert.h>
+
 // A product and the loss of its scores, a part of the columns at a time: what its kernels are given
 // (executor/cuda/loss.cu), the same as executor/cpu/linear_loss.c computes.
 
@@ -22,6 +24,7 @@ static const char *begin(const struct run *run, int input, bool makes, struct sc
                                     of.is_turned ? of.depth : 1, 0},
                          .labels = run->call->inputs[input + 2].data};
     if (fault || !makes) return fault;
+    assert(of.columns == 0 || (of.width > 0 && of.width <= of.columns));
     s->part.number = s->x.reals.number;
     int64_t bytes = of.rows * of.width * number_bytes(s->part.number);
     s->part.data = run_scratch(run, SCRATCH_SCORES, bytes);
@@ -30,6 +33,7 @@ static const char *begin(const struct run *run, int input, bool makes, struct sc
 
 static struct matrix columns_from(struct matrix weight, int64_t at)
 {
+    assert(at >= 0);
     weight.reals = reals_at(weight.reals, at * weight.column_stride);
     return weight;
 }
@@ -78,7 +82,7 @@ static const char *sum_parts(const struct run *run, const struct scores *s)
         struct loss_args args = args_of(s, at);
         args.value = run_output(run, 0);
         args.lse = run_output(run, 1);
-        args.adds_value = at > 0;
+        args.adds_value = at > 0;  // later parts join what is there
         if (!fault) kernel_loss_chunk(run->on, &args);
     }
     return fault;
@@ -94,6 +98,7 @@ static void run_part(const struct run *run, const struct scores *s)
                              .value = run_output(run, 0),
                              .lse = run_output(run, 1),
                              .inner = reals_of(run->device, &run->call->inner)};
+    assert(args.part >= 0 && args.part <= 6);
     if (args.part == 5) {
         kernel_label_score(run->on,
                            &(struct label_score_args){.rows = s->of.rows,

@@ -1,6 +1,8 @@
 #include "executor/cuda/cuda.h"
 #include "plan/lower/lower.h"
 
+#include <assert.h>
+
 // GEMMs in 8 bits with a factor for each operand, which follows from its largest number now
 // (current scaling). Values and weights have 3 bits behind the point (E4M3), gradients a larger
 // range (E5M2), as Micikevicius et al. (2022, "FP8 formats for deep learning") train. Both operands
@@ -86,6 +88,7 @@ const char *cuda_cast_both(const struct run *run, int number, void **rows)
 {
     const struct kernel_array *from = &run->call->cast_from;
     int64_t count = from->sizes[0] * from->sizes[1], elements = array_elements(from);
+    assert(count > 0 && elements % count == 0);
     int64_t columns = elements / count;
     float *memory = room_for_factors(run->device, run->stream);
     *rows = run_scratch(run, SCRATCH_CAST, elements);
@@ -116,6 +119,7 @@ bool cuda_can_lower_precision(const struct cuda_matmul *p)
 const char *cuda_multiply_low_precision(struct cuda_device *device, enum stream stream,
                                         const struct cuda_matmul *p)
 {
+    assert(cuda_can_lower_precision(p));
     struct low_precision by = {device, stream, p, NULL};
     by.memory = room_for_factors(device, stream);
     struct cuda_gemm gemm = {.rows = p->rows,

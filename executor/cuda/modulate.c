@@ -1,5 +1,7 @@
 #include "executor/cuda/cuda.h"
 
+#include <assert.h>
+
 // What is repeated over which dims, for the kernels of modulate.cu.
 
 // Rows of `up`, and which part of `gate` belongs to each.
@@ -25,6 +27,7 @@ static const char *read_rows(const struct kernel_array *gate, const struct kerne
         args->rows *= up->sizes[i];
         *(at < 0 ? &args->repeats : &args->gates) *= up->sizes[i];
     }
+    assert(args->rows == args->repeats * args->gates);
     return shared == gate->rank ? NULL : "a gate has a dim that what it modulates lacks";
 }
 

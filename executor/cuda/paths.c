@@ -1,5 +1,6 @@
 #include "executor/cuda/cuda.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,6 +25,7 @@ void cuda_note_attention(struct cuda_device *device, const struct sdpa_shape *sh
                          const char *fault, bool is_refused)
 {
     struct attention_path path = path_of(shape, fault, is_refused);
+    assert(fault || !is_refused);
     for (int i = 0; i < device->path_count; i++) {
         if (memcmp(&device->paths[i], &path, sizeof path) == 0) return;
     }
@@ -36,6 +38,7 @@ void cuda_note_attention(struct cuda_device *device, const struct sdpa_shape *sh
 int cuda_attention_paths(struct device *device, struct attention_path *paths)
 {
     const struct cuda_device *own = (const struct cuda_device *)(const void *)device;
+    assert(own->path_count >= 0 && own->path_count <= ATTENTION_PATH_MAX);
     memcpy(paths, own->paths, (size_t)own->path_count * sizeof *paths);
     return own->path_count;
 }

@@ -1,6 +1,7 @@
 #include "executor/cuda/image.h"
 #include "plan/unfolded.h"
 
+#include <assert.h>
 #include <limits.h>
 
 // Convolutions, and products of rows with a weight, of imported graphs (executor/cpu/product.c).
@@ -51,6 +52,7 @@ static const char *read_slide(const struct run *run, const struct kernel_array *
     s->args.weight = reals_of(run->device, weight);
     s->args.adds = call_adds(run->call, 0);
     s->groups = work->groups;
+    assert(s->groups > 0);
     s->args.narrow_channels = n->channels / s->groups;
     s->args.wide_channels = w->channels / s->groups;
     s->depth = s->args.wide_channels * s->args.height.taps * s->args.width.taps;
@@ -125,6 +127,7 @@ static const char *multiply(const struct run *run, const struct slide *s, int64_
     return cuda_multiply(run->device, run->stream, &product);
 }
 
+// The matrix is unfolded before it is read, or folded when it has been made.
 static const char *multiply_part(const struct run *run, struct slide *s, bool is_once)
 {
     const char *fault = NULL;
@@ -148,6 +151,7 @@ static const char *run_unfolded(const struct run *run, struct slide *s)
     struct unfolding of = unfolding_of(s);
     struct unfolded_part part = unfolded_part(&of, MATRIX_BYTES);
     bool is_once = unfolded_is_once(&of, s->makes == MAKES_WEIGHT);
+    assert(part.samples > 0 && part.rows > 0);
     if (n->channels > INT_MAX || s->depth > INT_MAX || part.rows * n->width > INT_MAX)
         return "a matrix of more than 2^31 rows";
     a->matrix.number = s->makes == MAKES_WIDE ? NUMBER_FP32 : a->wide.reals.number;
@@ -202,6 +206,7 @@ static const char *run_matrix(const struct run *run)
     int64_t rows = 0;
     const char *fault = product_rows(call, &sides, &rows);
     if (fault) return fault;
+    assert(rows >= 0);
     if (rows > INT_MAX || depth > INT_MAX || columns > INT_MAX)
         return "a matrix of more than 2^31 rows";
     if (array_elements(made) == 0) return NULL;

@@ -2,12 +2,15 @@
 #include "executor/cuda/pairs.h"
 #include "executor/lookup_call.h"
 
+#include <assert.h>
+
 // Operators that work row by row: norms, softmax, lookups, the loss.
 
 static struct norm_args norm_of(const struct run *run)
 {
     const struct kernel_array *in = &run->call->inputs[0];
     int64_t width = call_norm_width(run->call, 0);
+    assert(width > 0 && array_elements(in) % width == 0);
     return (struct norm_args){.rows = array_elements(in) / width,
                               .width = width,
                               .row = array_row(in),
@@ -52,6 +55,7 @@ static const char *run_norm(const struct run *run, const struct norm_args *args,
         kernel(run->on, args);
         return NULL;
     }
+    assert(each > 0 && args->width % each == 0);
     if (call_is_apart(run->call)) return "a norm by groups wants rows that follow one another";
     for (int64_t g = 0; g < args->width / each; g++) {
         struct norm_args group = group_of(args, each, g);
@@ -127,6 +131,7 @@ static const char *norm_backward(const struct run *run, struct reals beside, str
         return fault;
     }
     int64_t width = call_norm_width(call, 1);
+    assert(width > 0 && array_elements(in) % width == 0);
     struct norm_args args = {.rows = array_elements(in) / width,
                              .width = width,
                              .row = array_row(in),
@@ -172,6 +177,7 @@ const char *cuda_norm_backward(const struct run *run)
     return norm_backward(run, (struct reals){0}, run_output(run, 0));
 }
 
+// Where in a sequence a row stands follows from its number, by the strides of its dims.
 static const char *read_softmax(const struct run *run, struct softmax_args *args)
 {
     const struct kernel_array *scores = &run->call->inputs[0];
@@ -233,6 +239,7 @@ const char *cuda_softmax_backward(const struct run *run)
     return NULL;
 }
 
+// Ids that this rank's part of the table does not have give zeros, and no gradient.
 static const char *read_lookup(const struct run *run, const struct kernel_array *ids,
                                const struct kernel_array *table, const struct kernel_array *rows,
                                struct lookup_args *args)
@@ -259,6 +266,7 @@ static void add_dim(const struct looked_pairs *pairs, const struct kernel_array 
                     struct pair_dims *dims)
 {
     int at = dims->rank++;
+    assert(dim >= 0 && at < TENSOR_RANK_MAX);
     if (at == 0) dims->count = 1;
     dims->count *= pairs->sizes[dim];
     dims->sizes[at] = pairs->sizes[dim];

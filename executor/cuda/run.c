@@ -3,6 +3,8 @@
 #include "executor/scan_call.h"
 #include "models/op_image.h"
 
+#include <assert.h>
+
 // One call: its checks, experts one after another, and results that are added.
 
 struct kernel_row {
@@ -123,6 +125,7 @@ const char *cuda_begin_sum(struct cuda_device *device, enum stream stream,
     if (call_adds(call, output) || bytes == 0) return NULL;
     const struct kernel_array *array = &call->outputs[output];
     int64_t rows = array->row_stride ? array->sizes[0] * array->sizes[1] : 1;
+    assert(output < OP_OUTPUT_MAX && rows > 0 && bytes % rows == 0);
     cudaError_t error = cudaSuccess;
     for (int64_t i = 0; i < rows && error == cudaSuccess; i++)
         error = cudaMemsetAsync(reals_at(reals, i * array->row_stride).data, 0,
@@ -187,12 +190,14 @@ const char *cuda_cut_expert(const struct cuda_device *device, const struct kerne
     return fault;
 }
 
+// In one launch where the library has that, else one expert after another.
 static const char *run_experts(struct cuda_device *device, enum stream stream,
                                const struct kernel_call *call)
 {
     struct run run = {device, stream, device->streams[stream], call, {0}};
     bool is_done = false;
     const char *fault = NULL;
+    assert(call->routing);
     if (call->op->kind == OP_CONTRACT) fault = cuda_contract_experts(&run, &is_done);
     if (fault || is_done) return fault;
     for (int64_t e = 0; e < call->routing->expert_count && !fault; e++) {

@@ -1,6 +1,8 @@
 #include "executor/cuda/cuda.h"
 #include "executor/scan_call.h"
 
+#include <assert.h>
+
 // Convolutions of models/op_scan.h and the delta rule of models/op_delta.h: what their kernels are
 // given. Scans are run by chunks.c.
 
@@ -19,6 +21,7 @@ static struct conv_args conv_of(const struct run *run, int first_input)
 {
     const struct kernel_call *call = run->call;
     const struct kernel_array *x = &call->inputs[first_input];
+    assert(array_last(x + 1) <= CONV_TAPS_MAX && "cuda_check_conv has looked");
     return (struct conv_args){.batch = x->sizes[0],
                               .seq = x->sizes[1],
                               .channels = array_row(x),
@@ -74,6 +77,7 @@ static struct delta_args delta_of(const struct run *run, int first_input)
 {
     const struct kernel_array *x = &run->call->inputs[first_input], *dt = x + 1, *b = x + 2;
     int64_t steps = dt->rank == 4 ? dt->sizes[3] : 1;
+    assert(b->whole[2] > 0 && x->whole[2] % b->whole[2] == 0);
     return (struct delta_args){.steps = steps,
                                .epsilon = (float)run->call->op->scalar,
                                .batch = x->sizes[0],
@@ -114,7 +118,8 @@ static const char *find_room(const struct run *run, struct delta_args *args)
     args->stride = scan_stride(args->seq);
     args->stretches = walk_stretches(&of);
     args->room = walk_room(&of);
-    args->pairs = walk_pairs(&of);
+    args->pairs = walk_pairs(&of);  // as many as have room at once
+    assert(args->pairs > 0);
     args->rooms = run_scratch(run, SCRATCH_PARTIAL, walk_bytes(&of));
     if (!args->rooms) return CUDA_NO_MEMORY;
     args->part_b = args->rooms + args->pairs * args->room;

@@ -1,5 +1,6 @@
 #include "executor/cuda/sdpa_graph.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,6 +124,7 @@ struct pack {
 };
 static void put(struct pack *pack, enum sdpa_tensor tensor, const void *data)
 {
+    assert(pack->count < SDPA_TENSORS && data);
     pack->ids[pack->count] = tensor;
     pack->pointers[pack->count++] = (void *)data;
 }
@@ -200,6 +202,7 @@ const char *sdpa_run(struct cuda_device *device, enum stream stream, const struc
                                                    SDPA_D_V_WIDE};
     struct sdpa_plan *plan = find(device->sdpa, shape);
     struct pack pack = {.count = 0};
+    assert(plan && !plan->fault && "the shape has been prepared");
     struct values values;
     int64_t bytes = rounded(plan->made.workspace_bytes);
     for (int i = 0; i < 4; i++)
@@ -219,6 +222,7 @@ const char *sdpa_run(struct cuda_device *device, enum stream stream, const struc
         if (error != cudaSuccess) return cuda_fault(error);
         at += rounded(size);
     }
+    assert(at == room + bytes);
     cudnnStatus_t status = cudnn()->SetStream(device->sdpa->handle, device->streams[stream]);
     if (status == CUDNN_STATUS_SUCCESS) status = execute(device->sdpa, plan, &pack, room);
     return fault_of(status);

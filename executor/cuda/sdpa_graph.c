@@ -1,11 +1,13 @@
 #include "executor/cuda/sdpa_graph.h"
 
+#include <assert.h>
 #include <string.h>
 
 // cuDNN's fused attention is found by the pattern of its operations (see the support matrix of its
 // graph API): the order and the types below are part of the interface.
 
 enum { FIRST_VIRTUAL = 100 };
+_Static_assert((int)SDPA_TENSORS < (int)FIRST_VIRTUAL, "no two tensors have one number");
 
 static void keep_fault(struct sdpa_graph *g, cudnnStatus_t status)
 {
@@ -57,6 +59,7 @@ static struct extents by_row(int64_t batch, int64_t heads, int64_t rows, int64_t
                              int64_t stride)
 {
     if (!stride) stride = heads * columns;
+    assert(stride >= heads * columns && "rows do not overlap");
     return (struct extents){{batch, heads, rows, columns}, {rows * stride, columns, stride, 1}};
 }
 static struct extents by_token(int64_t batch, int64_t heads, int64_t rows, int64_t columns)
@@ -75,6 +78,7 @@ static cudnnBackendDescriptor_t tensor(struct sdpa_graph *g, enum sdpa_tensor na
 {
     bool is_virtual = name == 0;
     bool is_value = name >= SDPA_SCALE && name <= SDPA_FIRST_KEY;
+    assert((int)name < SDPA_TENSORS);
     int64_t id = is_virtual ? g->next_virtual++ : (int64_t)name, alignment = 16;
     cudnnBackendDescriptor_t t = sdpa_begin(g, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
     sdpa_set(g, t, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
@@ -348,6 +352,8 @@ static void add_key_gradient(struct sdpa_graph *g, const struct parts *p,
     add_reduction(g, CUDNN_REDUCE_TENSOR_ADD, every, result);
 }
 
+// The mean of the weights' gradients over a row's keys, by its result: sum of d * out (Dao et al.
+// 2022, FlashAttention, appendix B.4).
 static cudnnBackendDescriptor_t add_means(struct sdpa_graph *g, const struct parts *p,
                                           cudnnBackendDescriptor_t d)
 {
@@ -422,6 +428,7 @@ const char *sdpa_graph_make(struct sdpa_graph *g, const struct sdpa_shape *shape
                             cudnnHandle_t handle)
 {
     memset(g, 0, sizeof *g);
+    assert(shape->heads % shape->kv_heads == 0 && shape->queries > 0 && shape->keys > 0);
     g->shape = shape;
     g->next_virtual = FIRST_VIRTUAL;
     if (shape->is_backward) {
@@ -437,6 +444,7 @@ const char *sdpa_graph_make(struct sdpa_graph *g, const struct sdpa_shape *shape
     return g->status == CUDNN_STATUS_SUCCESS ? NULL : cudnn()->GetErrorString(g->status);
 }
 
+// The last made first: what holds another is gone before it.
 void sdpa_graph_free(struct sdpa_graph *g)
 {
     while (g->held_count > 0)

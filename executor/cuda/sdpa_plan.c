@@ -1,5 +1,7 @@
 #include "executor/cuda/sdpa_graph.h"
 
+#include <assert.h>
+
 // From a graph of attention to what runs: engines that cuDNN knows for it, and its compiled plan.
 
 enum { CONFIGS = 8 };
@@ -44,6 +46,7 @@ static const char *find_configs(const struct sdpa_graph *graph,
         for (int i = (int)found; i < capacity; i++)
             cudnn()->BackendDestroyDescriptor(configs[i]);
     }
+    assert(found >= 0 && found <= capacity);
     *count = (int)found;
     sdpa_graph_free(&asks);
     if (asks.status != CUDNN_STATUS_SUCCESS) return cudnn()->GetErrorString(asks.status);
@@ -73,7 +76,7 @@ static cudnnStatus_t compile(cudnnBackendDescriptor_t config, cudnnHandle_t hand
     }
     if (asks.status == CUDNN_STATUS_SUCCESS) {
         *made = (struct sdpa_made){config, plan, made->workspace_bytes};
-        asks.held_count = 0;
+        asks.held_count = 0;  // the plan is the caller's now
     }
     sdpa_graph_free(&asks);
     return asks.status;
@@ -94,6 +97,7 @@ const char *sdpa_plan_make(const struct sdpa_shape *shape, cudnnHandle_t handle,
         if (made->config != configs[i]) cudnn()->BackendDestroyDescriptor(configs[i]);
     }
     sdpa_graph_free(&graph);
+    assert(!made->plan || (made->config && made->workspace_bytes >= 0));
     return fault || made->plan ? fault : cudnn()->GetErrorString(status);
 }
 

@@ -2,6 +2,8 @@
 #include "executor/cuda/cuda.h"
 #include "executor/scan_call.h"
 
+#include <assert.h>
+
 // Scans with a decay for each number of a channel's state: what their kernels are given.
 
 static struct selective_scan shape_of(const struct kernel_call *call, int first_input)
@@ -43,6 +45,7 @@ static bool begin(const struct run *run, int first_input, const struct selective
     args->gradients = args->sums + selective_sums(of);
     args->part_b = args->gradients + selective_states(of);
     args->part_c = args->part_b + selective_said(of);
+    assert(args->part_c + selective_said(of) == room + selective_room(of, is_backward));
     return true;
 }
 

@@ -1,5 +1,6 @@
 #include "executor/cuda/cuda.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Sums, changes of shape, joins: which element goes where, for the kernels of shape.cu.
@@ -22,6 +23,7 @@ static int64_t skipped(const struct kernel_array *over, const struct kernel_arra
         int at = array_find(array, over->dims[i]);
         if (at >= 0) elements += (over->first[i] - array->first[at]) * array_stride(array, at);
     }
+    assert(elements >= 0 && "the array begins no later");
     return elements;
 }
 
@@ -51,6 +53,7 @@ static void join_dims(struct terms_args *args)
             args->strides[t][0] = 1;
     }
     args->rank = kept + 1;
+    assert(args->rank <= WALK_DIMS);
 }
 
 const char *cuda_add(const struct run *run)
@@ -58,6 +61,7 @@ const char *cuda_add(const struct run *run)
     const struct kernel_call *call = run->call;
     const struct kernel_array *out = &call->outputs[0];
     if (array_elements(out) == 0) return NULL;
+    assert(call->input_count <= TERM_MAX);
     struct terms_args args = {.rank = out->rank,
                               .term_count = call->input_count,
                               .adds = call_adds(call, 0),
@@ -94,6 +98,7 @@ static struct repeat_args repeat_of(const struct kernel_array *wide,
     return args;
 }
 
+// Slices may begin within a repeated element: the first and the last have to be here.
 static const char *check_repeat(const struct kernel_array *wide, const struct kernel_array *narrow)
 {
     for (int i = 0; i < wide->rank && array_elements(wide) > 0; i++) {
@@ -124,6 +129,7 @@ static int64_t rows_over(const struct kernel_array *in, const struct kernel_arra
 {
     int64_t rows = 1;
     int behind = in->rank - out->rank;
+    assert(behind > 0);
     for (int i = 0; i < in->rank; i++) {
         if (i < behind) rows *= in->sizes[i];
         bool stays = i >= behind && in->dims[i] == out->dims[i - behind];
@@ -179,6 +185,7 @@ static struct shape_piece piece_of(const struct kernel_array *joined,
     return piece;
 }
 
+// `before`: elements of a joined row in front of the part.
 static void join(const struct run *run, const struct kernel_array *joined,
                  const struct kernel_array *part, struct reals from, int64_t before)
 {

@@ -1,9 +1,12 @@
 #include "executor/cuda/image.h"
 
+#include <assert.h>
+
 // Norms over places, whose statistics ranks that have parts of an image exchange: see
 // executor/cpu/statistics.c.
 
 // `stats` is what is kept of the mean.
+// A set is what one mean is of: a group of channels, of one sample or of all.
 static const char *read_sets(const struct run *run, const struct kernel_array *x,
                              const struct kernel_array *stats, struct statistics_args *args)
 {
@@ -30,6 +33,7 @@ static const char *find_room(const struct run *run, struct statistics_args *args
     int64_t bytes = (partial + 2 * args->sets) * (int64_t)sizeof(float);
     args->partial = run_scratch(run, SCRATCH_PARTIAL, bytes + 1);
     if (!args->partial) return CUDA_NO_MEMORY;
+    assert(partial >= 0 && args->sets >= 0);
     args->sums = args->partial + partial;
     if (run->call->part == 0) return NULL;
     const struct kernel_array *inner = &run->call->inner;

@@ -2,6 +2,8 @@
 #include "executor/cuda/image.h"
 #include "plan/strided_sums.h"
 
+#include <assert.h>
+
 // Operators of imported graphs that go with loops over the numbers of a sample (models/strided.h),
 // and norms of rows: what their kernels are given. The same as executor/cpu/strided.c computes.
 
@@ -47,6 +49,7 @@ static int begin_loops(const struct strided_call *s, int64_t sizes[STRIDED_LOOPS
                        struct strided_array *made)
 {
     int64_t step = 1;
+    assert(s->loops->count < STRIDED_LOOPS);
     for (int l = s->loops->count; l >= 0; l--) {
         sizes[l] = l == 0 ? s->samples : s->loops->sizes[l - 1];
         made->steps[l] = step;
@@ -125,6 +128,7 @@ static void add_loop(struct strided_sums_args *args, struct loop_steps loop)
         loop.a = -loop.a, loop.b = -loop.b, loop.y = -loop.y;
     }
     int at = args->count++;
+    assert(at < STRIDED_LOOPS && loop.size > 0);
     args->sizes[at] = loop.size;
     args->a.steps[at] = loop.a, args->b.steps[at] = loop.b, args->y.steps[at] = loop.y;
     if (loop.y > 0)
@@ -165,6 +169,7 @@ static const char *run_sums(const struct run *run, const struct strided_call *s,
 {
     struct strided_sums_args args = sums_of(run, s, part);
     args.pieces = strided_pieces(args.numbers, args.turns);
+    assert(args.turns > 0 && args.pieces > 0);
     if (args.pieces > 1) {
         args.partial = run_scratch(run, SCRATCH_PARTIAL, args.pieces * args.numbers * 4);
         if (!args.partial) return CUDA_NO_MEMORY;
@@ -173,6 +178,7 @@ static const char *run_sums(const struct run *run, const struct strided_call *s,
     return NULL;
 }
 
+// Whether several turns read one of its numbers, so that their gradients are added up.
 static bool is_repeated(const struct strided_call *s, const struct kernel_array *array)
 {
     for (int l = 0; l < s->loops->count; l++)
@@ -223,6 +229,7 @@ const char *cuda_split(const struct run *run)
         if (own > 0) kernel_terms(run->on, &args);
         before += own;
     }
+    assert((rows == 0 || before == width) && "parts of whole rows");
     return NULL;
 }
 

@@ -1,5 +1,6 @@
 #include "executor/cuda/cuda.h"
 
+#include <assert.h>
 #include <math.h>
 
 // Optimizers, sums of squares and scaling, for the kernels of update.cu.
@@ -36,6 +37,8 @@ static const char *rule_of(const struct update_call *call, enum update_rule *rul
 static struct update_args args_of(const struct update_call *call, enum update_rule rule)
 {
     double step = (double)call->step, rate = call->learning_rate;
+    bool corrects = rule == UPDATE_ADAMW || rule == UPDATE_ADAM || rule == UPDATE_LAMB;
+    assert((!corrects || call->step > 0) && "moments are corrected by the number of steps");
     if (call->part == UPDATE_APPLY) rate *= call->trust_ratio;
     return (struct update_args){.rule = (int)rule,
                                 .rate = (float)rate,
@@ -50,6 +53,7 @@ static struct update_args args_of(const struct update_call *call, enum update_ru
 
 static void add_array(struct update_args *args, const struct update_call *call, int number)
 {
+    assert(args->array_count < UPDATE_PARTS && call->count > 0);
     args->arrays[args->array_count++] = (struct update_array){
         .count = call->count,
         .first_chunk = args->chunk_count,
@@ -72,6 +76,8 @@ const char *cuda_update_all(struct device *device, enum stream stream,
         enum update_rule rule;
         const char *fault = rule_of(&calls[i], &rule);
         if (fault) return fault;
+        // Calls differ in their arrays and decay alone (executor/backend.h): the first speaks for
+        // all.
         struct update_args args = args_of(&calls[i], rule);
         for (; i < count && args.array_count < UPDATE_PARTS; i++) {
             if (calls[i].count > 0) add_array(&args, &calls[i], (int)own->compute);
