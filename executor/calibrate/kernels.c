@@ -66,6 +66,7 @@ static void add_rows(struct calibrate_kernels *kernels)
     assert(row - kernels->rows == kernels->row_count);
 }
 
+// As many as the longest block has rows, and one in front.
 static bool add_marks(struct calibrate_kernels *kernels, struct err *err)
 {
     const struct calibrate_side *side = kernels->side;
@@ -267,6 +268,7 @@ static bool has_room(struct calibrate_kernels *kernels, int block, const struct 
     return calibrate_mean(request, world, &late, 1, err) && late == 0;
 }
 
+// A first call may compile, allocate, or look for an algorithm: it is not kept.
 static bool warm_block(struct calibrate_kernels *kernels, int block, struct pace *pace,
                        struct err *err)
 {
@@ -309,6 +311,7 @@ bool calibrate_kernels_warm(struct calibrate_kernels *kernels, struct group *wor
     return !err->kind && measure_step(kernels, false, err);
 }
 
+// Behind those of the sides before this one.
 static void add_kernels(struct calibrate_kernels *kernels, struct calibration *calibration)
 {
     int before = calibration->kernel_count, count = before + kernels->row_count;

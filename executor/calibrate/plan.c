@@ -31,6 +31,7 @@ static const struct instr *group_of(const struct block_program *program, const s
     return &program->instrs[instr_first(program->instrs, (int)(instr - program->instrs))];
 }
 
+// One row for all that runs as one.
 bool calibrate_is_measured(const struct calibrate_block *block, const struct instr *instr)
 {
     if (group_of(block->program, instr) != instr) return false;
@@ -93,6 +94,7 @@ bool calibrate_is_needed(const struct calibrate_block *block, int array)
     return false;
 }
 
+// A plan's arrays are buffers, which know their tensor.
 const struct tensor *calibrate_tensor(const struct calibrate_block *block, int array)
 {
     const struct block_program *program = block->program;

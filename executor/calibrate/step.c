@@ -26,6 +26,7 @@ static char *array_at(const struct calibrate_step *step, int array)
     return (char *)step->memory + array * array_bytes(step);
 }
 
+// Numbers as a training has them: squares are positive, and none is denormal.
 static const char *fill(struct calibrate_step *step)
 {
     const struct calibrate_side *side = step->side;
@@ -79,6 +80,7 @@ static void keep(struct calibrate_step *step, struct calibrate_samples *samples,
     if (is_kept) calibrate_sample(step->arena, samples, s);
 }
 
+// With the sum of squares that a clipped step takes first.
 static bool measure_update(struct calibrate_step *step, struct calibrate_timer *timer, bool is_kept,
                            struct err *err)
 {

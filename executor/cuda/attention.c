@@ -81,6 +81,7 @@ static struct matrix by_query(const struct cuda_attend *a, const struct cuda_hea
     return (struct matrix){reals_at(reals, at->sequence * a->queries * stride + at->first * width),
                            stride, 1, width};
 }
+// Heads that share keys read the same: their batch does not move on.
 static struct matrix by_key(const struct cuda_attend *a, const struct cuda_heads *at,
                             struct reals reals, int64_t width, int64_t stride)
 {
@@ -92,6 +93,7 @@ static struct matrix by_result(const struct cuda_attend *a, const struct cuda_he
 {
     return by_query(a, at, reals, a->value_width, a->heads * a->value_width);
 }
+// Transposed, where it lies.
 static struct matrix turned(struct matrix m)
 {
     return (struct matrix){m.reals, m.column_stride, m.row_stride, m.batch_stride};
@@ -116,6 +118,7 @@ static const char *score(const struct cuda_attend *a, const struct cuda_heads *a
     return cuda_multiply(a->run->device, a->run->stream, &product);
 }
 
+// Places in the whole, so that masks and dropout are equal for every plan.
 static struct attend_args args_of(const struct cuda_attend *a, const struct cuda_heads *at,
                                   int first_input, struct reals lse)
 {
@@ -332,6 +335,7 @@ static const char *end_sink(const struct cuda_attend *a, const struct attend_gra
     return NULL;
 }
 
+// Keys are summed apart in fp32: heads, and blocks of a ring, add to them one after another.
 static const char *run_backward(const struct cuda_attend *a, struct attend_gradients *g)
 {
     const struct run *run = a->run;

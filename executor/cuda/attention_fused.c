@@ -310,6 +310,7 @@ static const char *place_gradient(const struct cuda_attend *a, int output, struc
     return gradient->data ? NULL : CUDA_NO_MEMORY;
 }
 
+// Only where it was made elsewhere.
 static void add_gradient(const struct cuda_attend *a, int output, struct reals gradient)
 {
     const struct kernel_array *out = &a->run->call->outputs[output];
@@ -334,6 +335,7 @@ struct made {
     bool is_cut;
 };
 
+// A part's gradient of keys is made in scratch, and added to the sum behind it.
 static const char *place_sum(const struct cuda_attend *a, int output, struct made *made)
 {
     static const enum scratch SUMS[] = {[1] = SCRATCH_KEYS, [2] = SCRATCH_VALUES};

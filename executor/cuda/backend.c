@@ -87,6 +87,7 @@ static void describe(struct backend_device_facts *facts, const struct cudaDevice
              (long long)sdpa_library_version());
 }
 
+// 8.0 is the first with arithmetic in bf16.
 static const char *probe(struct backend_device_facts *facts)
 {
     int count = 0;
@@ -230,6 +231,7 @@ static const char *copy(struct device *device, enum stream stream, enum copy_kin
     return cuda_fault(cudaStreamSynchronize(on));
 }
 
+// Beside what the caller allocates: scratch, and tables of ropes.
 static int64_t own_bytes(struct device *device)
 {
     const struct cuda_device *own = own_of(device);
@@ -251,6 +253,7 @@ static const char *fill(struct device *device, enum stream stream, void *memory,
     return cuda_fault(cudaMemsetAsync(memory, byte, (size_t)bytes, on));
 }
 
+// Kernels cannot fail by a text: they set a flag, which is read when they are over.
 static const char *synchronize(struct device *device, enum stream stream)
 {
     struct cuda_device *own = own_of(device);
@@ -285,6 +288,7 @@ static const char *event_wait(struct device *device, enum stream stream, struct 
     return cuda_fault(cudaStreamWaitEvent(own_of(device)->streams[stream], event->event, 0));
 }
 
+// CUDA says milliseconds, to about half a microsecond.
 static double event_seconds(struct device *device, struct event *from, struct event *to)
 {
     float milliseconds = 0;

@@ -11,6 +11,7 @@ struct capture {
     int64_t age;
 };
 
+// Of this thread alone: others may allocate meanwhile.
 const char *cuda_capture_begin(struct device *device, enum stream stream)
 {
     struct cuda_device *own = (struct cuda_device *)(void *)device;
@@ -42,6 +43,7 @@ const char *cuda_capture_end(struct device *device, enum stream stream, struct c
     return NULL;
 }
 
+// A stale one is not launched: the caller records another.
 const char *cuda_replay(struct device *device, enum stream stream, struct capture *capture,
                         bool *is_stale)
 {

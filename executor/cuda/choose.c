@@ -38,6 +38,7 @@ static const char *multiply(const struct run *run, int64_t row, int64_t sequence
     return cuda_multiply(run->device, run->stream, &product);
 }
 
+// As many queries at a time as have room for the products of all their heads.
 const char *cuda_choose(const struct run *run)
 {
     const struct kernel_call *call = run->call;

@@ -13,6 +13,7 @@ struct chunks {
     char *memory;  // of the rooms
 };
 
+// Backward has the result's gradient in front of the inputs.
 static struct chunk_scan scan_of(const struct run *run, bool is_backward)
 {
     const struct op *op = run->call->op;
@@ -140,6 +141,7 @@ static const char *multiply(const struct chunks *of, int product)
     return gemm_run(of->run->device, of->run->stream, &gemm);
 }
 
+// Those of the list that this scan has.
 static const char *multiply_some(const struct chunks *of, int first, int end)
 {
     const char *fault = NULL;

@@ -6,6 +6,7 @@
 
 // An einsum as GEMMs of matrices, the largest of its loops as a batch.
 
+// Row-major, rows apart or not; one row or one column lies well either way.
 static bool is_plain(const struct matrix *m, int64_t rows, int64_t columns)
 {
     return (columns == 1 || m->column_stride == 1) && (rows == 1 || m->row_stride >= columns);
@@ -62,6 +63,7 @@ static bool is_readable(struct matrix m, int64_t rows, int64_t columns, bool *is
     return true;
 }
 
+// Packed into scratch where its number is another or neither side's rows are plain.
 static bool operand(const struct multiply *by, enum scratch scratch, struct matrix m, int64_t rows,
                     int64_t columns, bool *is_turned, struct matrix *result)
 {
@@ -77,6 +79,7 @@ static bool operand(const struct multiply *by, enum scratch scratch, struct matr
     return true;
 }
 
+// Sizes and factors; what lies where comes by `place`.
 static struct cuda_gemm gemm_of(const struct cuda_matmul *p)
 {
     return (struct cuda_gemm){.rows = p->rows,

@@ -44,6 +44,7 @@ static bool is_known(enum function function)
     }
 }
 
+// A gate may be repeated over what it gates: `repeats` says how often.
 static void run_forward(const struct run *run, struct map_args args)
 {
     int64_t gates = array_elements(&run->call->inputs[0]);
@@ -107,6 +108,7 @@ const char *cuda_elementwise(const struct run *run)
     return NULL;
 }
 
+// Forward draws by the place in the whole, backward reads the mask: equal for every plan.
 const char *cuda_dropout(const struct run *run)
 {
     const struct kernel_call *call = run->call;
@@ -220,6 +222,7 @@ const char *cuda_rope(const struct run *run)
     return fault;
 }
 
+// Either may be empty on this rank: then the other runs alone.
 const char *cuda_ropes(const struct run *first, const struct run *second)
 {
     struct ropes_args args;
@@ -234,6 +237,7 @@ const char *cuda_ropes(const struct run *first, const struct run *second)
     return NULL;
 }
 
+// Biases go by the key's place in the whole and the head's number in the whole.
 const char *cuda_alibi(const struct run *run)
 {
     const struct kernel_array *in = &run->call->inputs[0];

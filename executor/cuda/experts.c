@@ -85,6 +85,7 @@ static const char *send_routing(const struct run *run, struct rows_args *args)
                                       run->on));
 }
 
+// A rank has some of the experts, and gates of all of them.
 static const char *read_rows(const struct run *run, const struct kernel_array *rows,
                              const struct kernel_array *weights, struct rows_args *args)
 {

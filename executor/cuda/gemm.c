@@ -27,6 +27,7 @@ const char *gemm_open(struct cuda_device *device)
     return fault_of(cublasLtCreate(&device->gemm->handle));
 }
 
+// Plans may be half made, where making one failed.
 static void forget(struct gemm_plan *plan)
 {
     if (plan->product) cublasLtMatmulDescDestroy(plan->product);
@@ -135,6 +136,7 @@ static cublasStatus_t set_epilogue(struct gemm_plan *plan)
                sizeof plan->key.aux_stride);
 }
 
+// Sums in fp32, whatever the operands are: TF32 is not asked for.
 static cublasStatus_t make_product(struct gemm_plan *plan)
 {
     const struct gemm_key *k = &plan->key;
@@ -218,6 +220,7 @@ static cublasStatus_t set_pointers(struct gemm_plan *plan, const struct cuda_gem
     return status;
 }
 
+// The addend is C where no other is given: beta of 0 does not read it.
 cublasStatus_t gemm_launch(struct cuda_device *device, enum stream stream,
                            const struct gemm_plan *plan, const struct cuda_gemm *gemm,
                            const cublasLtMatmulAlgo_t *algorithm, void *workspace)
@@ -244,6 +247,7 @@ const char *gemm_run(struct cuda_device *device, enum stream stream, const struc
         plan->is_refused = status == CUBLAS_STATUS_NOT_SUPPORTED;
         fault = fault_of(status);
     }
+    // Asked once a shape: a refusal stays.
     if (plan->is_refused) return "cuBLASLt names no algorithm for a GEMM of these numbers";
     if (fault) return fault;
     plan->is_chosen = true;

@@ -262,6 +262,7 @@ int gemm_choices(struct device *device, const struct kernel_choice **choices)
     return cache->choice_count;
 }
 
+// Texts of a file: what is too long is none of ours.
 const char *gemm_take_choices(struct device *device, const struct kernel_choice *choices, int count)
 {
     struct gemm_cache *cache = ((struct cuda_device *)(void *)device)->gemm;

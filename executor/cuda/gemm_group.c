@@ -44,9 +44,11 @@ struct groups {
 
 enum { GROUP_BYTES = 7 * sizeof(int64_t) + 2 * sizeof(float) + 2 * sizeof(cublasOperation_t) };
 
+// The widest numbers first, so that each array is aligned.
 static struct groups groups_in(void *memory, int count)
 {
     int64_t *numbers = memory;
+    assert(count > 0);
     struct groups g = {.rows = numbers,
                        .columns = numbers + count,
                        .inner = numbers + 2 * count,
@@ -98,7 +100,6 @@ const char *gemm_run_group(struct cuda_device *device, enum stream stream,
                            const struct cuda_gemm *gemms, int count, void *const *table,
                            bool *is_refused)
 {
-    assert(count > 0);
     void *workspace = cuda_scratch(device, stream, SCRATCH_GEMM, WORKSPACE_BYTES);
     if (!workspace) return CUDA_NO_MEMORY;
     void *memory = malloc((size_t)count * GROUP_BYTES);
@@ -110,6 +111,7 @@ const char *gemm_run_group(struct cuda_device *device, enum stream stream,
     if (status == CUBLAS_STATUS_SUCCESS) status = run_groups(device, gemms, count, table, &groups);
     free(memory);
     *is_refused = status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_ARCH_MISMATCH;
+    // A refusal is no fault: the caller takes the GEMMs one by one.
     return *is_refused ? NULL : fault_of(status);
 }
 

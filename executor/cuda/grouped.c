@@ -16,6 +16,7 @@ static unsigned group_kind(const struct cuda_gemm *gemm)
     return 1u << (gemm->a.number * NUMBERS + gemm->c.number);
 }
 
+// The kernels of 16 bits load so much at a time; those of fp32 do with any place.
 static bool is_aligned(struct reals x)
 {
     return x.number == NUMBER_FP32 || (uintptr_t)x.data % GROUP_ALIGNMENT == 0;
@@ -46,6 +47,7 @@ static bool read_products(const struct run *run, struct cuda_gemm *gemms, int *c
     return true;
 }
 
+// Addresses go as arguments of kernels: a copy from the host would have to be waited for.
 static void write_table(const struct run *run, const struct cuda_gemm *gemms, int count,
                         void **table)
 {

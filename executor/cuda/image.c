@@ -33,6 +33,7 @@ static const char *read_images(const struct run *run, struct images *images)
     return fault;
 }
 
+// Backward has the result's gradient first, and then what went in.
 static const char *run_bend(const struct run *run, const struct images *of)
 {
     if (run->call->input_count != 1 + of->is_backward) return "a function of one tensor";
@@ -117,6 +118,7 @@ static void sum_over(struct product_args *args, const struct planes *made, const
     args->columns = is_thin ? all->width : 1;
 }
 
+// Each operand's gradient is the result's by the other, summed over where it was repeated.
 static const char *run_multiply(const struct run *run, const struct images *of)
 {
     const struct kernel_call *call = run->call;

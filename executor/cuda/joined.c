@@ -32,6 +32,7 @@ static bool is_one_product(const struct kernel_call *call, struct einsum *e)
     return is_one_matrix(call, e) && e->column.c == 1;
 }
 
+// Of one number and size; shapes may have other names.
 static bool is_alike(const struct kernel_array *a, const struct kernel_array *b)
 {
     return a->element == b->element && array_elements(a) == array_elements(b);
@@ -53,6 +54,7 @@ static int bias_of(const struct kernel_call *sum, const struct kernel_array *row
     return fits ? at : -1;
 }
 
+// With the inputs that its direction has: backward the gradient and what went in.
 static bool is_gelu(const struct kernel_call *call, enum phase phase, int inputs)
 {
     return call->op->kind == OP_ELEMENTWISE && call->op->function == FUNCTION_GELU_TANH &&
@@ -120,6 +122,8 @@ static int joined_count(const struct kernel_call *calls, int count)
     return goes_on ? 3 : 2;
 }
 
+// The result is written where the last of the calls wants it: those between are not
+// written, but for what GELU's gradient reads.
 static const char *run_one(struct cuda_device *device, enum stream stream,
                            const struct kernel_call *calls, int count)
 {
@@ -261,6 +265,7 @@ static bool is_rope(const struct kernel_call *call)
     return call->op->kind == OP_ELEMENTWISE && call->op->function == FUNCTION_ROPE && !call->adds;
 }
 
+// Queries and keys in one launch: each alone is too short to fill a device.
 static const char *run_ropes(struct cuda_device *device, enum stream stream,
                              const struct kernel_call calls[2])
 {

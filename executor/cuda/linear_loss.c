@@ -31,6 +31,7 @@ static const char *begin(const struct run *run, int input, bool makes, struct sc
     return s->part.data || bytes == 0 ? NULL : CUDA_NO_MEMORY;
 }
 
+// Columns of the weight are rows of what it is stored as, where that is turned.
 static struct matrix columns_from(struct matrix weight, int64_t at)
 {
     assert(at >= 0);
@@ -43,6 +44,7 @@ static struct matrix turned(struct matrix m)
     return (struct matrix){m.reals, m.column_stride, m.row_stride, 0};
 }
 
+// The last part may be narrower: its rows lie one behind another all the same.
 static struct matrix part_of(const struct scores *s, int64_t at)
 {
     return (struct matrix){s->part, linear_loss_columns(&s->of, at), 1, 0};
@@ -88,6 +90,7 @@ static const char *sum_parts(const struct run *run, const struct scores *s)
     return fault;
 }
 
+// Between the exchanges: the joined log-sum-exp, the label's score, and the loss of both.
 static void run_part(const struct run *run, const struct scores *s)
 {
     struct loss_args args = {.part = run->call->part,
@@ -151,6 +154,7 @@ static const char *begin_sum(const struct run *run, const struct scores *s, stru
     return sum->of.reals.data ? NULL : CUDA_NO_MEMORY;
 }
 
+// From fp32 to the gradient's own numbers, added where the caller wants that.
 static void end_sum(const struct run *run, const struct scores *s, const struct sum *sum)
 {
     const struct kernel_array *d_x = &run->call->outputs[0];
@@ -167,6 +171,7 @@ static void end_sum(const struct run *run, const struct scores *s, const struct 
                           });
 }
 
+// The gradient of rows adds up over parts, that of the weight is a part of it each.
 static const char *add_products(const struct run *run, const struct scores *s, int64_t at,
                                 const struct sum *sum)
 {

@@ -77,6 +77,7 @@ static const char *cast(const struct low_precision *by, struct matrix m, int64_t
     return NULL;
 }
 
+// Partial maxima of blocks, then a factor for each operand.
 static float *room_for_factors(struct cuda_device *device, enum stream stream)
 {
     int64_t bytes = (LOW_PRECISION_BLOCKS + 2 * FACTOR_FLOATS) * (int64_t)sizeof(float);
@@ -107,6 +108,8 @@ const char *cuda_cast_both(const struct run *run, int number, void **rows)
     return cuda_fault(cudaGetLastError());
 }
 
+// What cuBLASLt demands of operands of 8 bits (its documentation, "FP8"): dims and rows of 16
+// bytes, C in row-major order.
 bool cuda_can_lower_precision(const struct cuda_matmul *p)
 {
     bool is_plain = p->c.column_stride == 1 && p->c.row_stride >= p->columns;

@@ -31,6 +31,7 @@ static const char *read_rows(const struct kernel_array *gate, const struct kerne
     return shared == gate->rank ? NULL : "a gate has a dim that what it modulates lacks";
 }
 
+// Partial sums of runs of rows, added up in their order.
 static const char *sum_rows(const struct run *run, struct modulate_args *args, int output)
 {
     if (args->rows * args->width == 0)

@@ -61,6 +61,7 @@ static const char *read_slide(const struct run *run, const struct kernel_array *
     return fits ? NULL : "the weight of a convolution does not fit its images";
 }
 
+// What the matrix is for the bound on its bytes; a plain side takes none.
 static struct unfolding unfolding_of(const struct slide *s)
 {
     const struct planes *n = &s->args.narrow.at;
@@ -170,6 +171,7 @@ static const char *run_unfolded(const struct run *run, struct slide *s)
     return fault;
 }
 
+// Which side is wide depends on the direction: a turned convolution makes more places than it has.
 static const char *run_slide(const struct run *run)
 {
     const struct kernel_call *call = run->call;

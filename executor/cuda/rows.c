@@ -159,6 +159,7 @@ static const char *norm_backward(const struct run *run, struct reals beside, str
     return run_norm(run, &args, 1, kernel_norm_backward);
 }
 
+// The sum's other term is added as the gradient is written.
 bool cuda_norm_into_sum(const struct run *run, const struct kernel_call *sum)
 {
     const struct kernel_array *made = &run->call->outputs[0];
@@ -313,6 +314,7 @@ const char *cuda_gather(const struct run *run)
     return fault;
 }
 
+// Rows of equal ids are added up in a fixed order: ids are sorted first.
 const char *cuda_gather_backward(const struct run *run)
 {
     struct lookup_args args;

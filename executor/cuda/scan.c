@@ -110,6 +110,7 @@ const char *cuda_delta(const struct run *run)
     return NULL;
 }
 
+// Partial sums of as many (sequence, head) pairs as have room at once, then the sums of all.
 static const char *find_room(const struct run *run, struct delta_args *args)
 {
     const struct token_walk of = {args->batch,  args->seq,   args->heads,
@@ -150,6 +151,7 @@ const char *cuda_delta_backward(const struct run *run)
     args.adds_c = call_adds(call, 3);
     args.adds_a_log = call_adds(call, 4);
     int64_t all = args.batch * args.heads, pairs = args.pairs;
+    // In the order of sequences and heads.
     for (int64_t first = 0; first < all; first += pairs) {
         args.first_pair = first;
         args.pairs = all - first < pairs ? all - first : pairs;

@@ -6,6 +6,7 @@
 
 // Scans with a decay for each number of a channel's state: what their kernels are given.
 
+// Channels are independent: a rank that holds some of them scans those.
 static struct selective_scan shape_of(const struct kernel_call *call, int first_input)
 {
     const struct kernel_array *x = &call->inputs[first_input];

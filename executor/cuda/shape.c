@@ -27,6 +27,7 @@ static int64_t skipped(const struct kernel_array *over, const struct kernel_arra
     return elements;
 }
 
+// Whether two neighbouring dims are one in every array.
 static bool joins(const struct terms_args *args, int outer, int inner)
 {
     bool result = args->out_strides[outer] == args->out_strides[inner] * args->sizes[inner];
@@ -56,6 +57,7 @@ static void join_dims(struct terms_args *args)
     assert(args->rank <= WALK_DIMS);
 }
 
+// Terms may lack dims of the sum, over which they are repeated, or hold more of it than is here.
 const char *cuda_add(const struct run *run)
 {
     const struct kernel_call *call = run->call;
@@ -217,6 +219,7 @@ const char *cuda_concat(const struct run *run)
     return NULL;
 }
 
+// Each part sums what it was repeated over.
 const char *cuda_concat_backward(const struct run *run)
 {
     struct kernel_call folded = *run->call;
@@ -246,6 +249,7 @@ const char *cuda_concat_backward(const struct run *run)
     return NULL;
 }
 
+// The same numbers under other dims.
 const char *cuda_flatten(const struct run *run)
 {
     const struct kernel_array *in = &run->call->inputs[0], *out = &run->call->outputs[0];

@@ -43,6 +43,7 @@ static const char *find_room(const struct run *run, struct statistics_args *args
     return fits ? NULL : "no room to exchange";
 }
 
+// In two parts where ranks share the image: sums, which the caller adds up, then the result.
 static const char *forward(const struct run *run)
 {
     struct statistics_args args = {0};

@@ -57,6 +57,7 @@ static int begin_loops(const struct strided_call *s, int64_t sizes[STRIDED_LOOPS
     }
     return s->loops->count + 1;
 }
+// Loop 0 is over samples, those of the operator follow.
 static struct strided_array side_of(const struct run *run, const struct strided_call *s, int input,
                                     const struct kernel_array *array)
 {
@@ -137,6 +138,7 @@ static void add_loop(struct strided_sums_args *args, struct loop_steps loop)
         args->turns *= loop.size;
 }
 
+// The loops twice: those that say which number it is, then those that are summed over.
 static struct strided_sums_args sums_of(const struct run *run, const struct strided_call *s,
                                         int part)
 {
@@ -165,6 +167,7 @@ static struct strided_sums_args sums_of(const struct run *run, const struct stri
     return args;
 }
 
+// Sums over many turns are cut into pieces, which are added up in their order.
 static const char *run_sums(const struct run *run, const struct strided_call *s, int part)
 {
     struct strided_sums_args args = sums_of(run, s, part);

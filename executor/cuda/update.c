@@ -5,6 +5,7 @@
 
 // Optimizers, sums of squares and scaling, for the kernels of update.cu.
 
+// LAMB and LARS need the norm of the whole direction between their two parts.
 static const char *rule_of(const struct update_call *call, enum update_rule *rule)
 {
     bool has_moments = call->first_moments && call->second_moments;
@@ -51,6 +52,7 @@ static struct update_args args_of(const struct update_call *call, enum update_ru
                                 .correction2 = (float)(1 / (1 - pow(call->beta2, step)))};
 }
 
+// Chunks of all arrays are counted through: a block finds its array by its chunk.
 static void add_array(struct update_args *args, const struct update_call *call, int number)
 {
     assert(args->array_count < UPDATE_PARTS && call->count > 0);

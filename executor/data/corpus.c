@@ -16,6 +16,7 @@ struct opening {
     int weighted_count;
 };
 
+// The model's vocabulary may be larger than the file's, never smaller.
 static bool add_file(struct opening *opening, const char *path, double weight, struct err *err)
 {
     struct corpus *corpus = opening->corpus;
@@ -109,6 +110,7 @@ static void split(struct corpus *corpus, struct corpus_source *source, double ra
     source->sample_count[CORPUS_TRAIN] = held ? samples_of(corpus, kept) : whole;
 }
 
+// Held out is the end of each file, or the file that is given for it.
 static bool split_all(struct opening *opening, int train_count, struct err *err)
 {
     struct corpus *corpus = opening->corpus;

@@ -98,6 +98,7 @@ struct feed *feed_open(struct arena *arena, const struct corpus *corpus, int64_t
     return NULL;
 }
 
+// A read that is under way is waited for: its rows are in the caller's arena.
 void feed_close(struct feed *feed)
 {
     pthread_mutex_lock(&feed->lock);
@@ -109,6 +110,7 @@ void feed_close(struct feed *feed)
     pthread_mutex_destroy(&feed->lock);
 }
 
+// With the lock held.
 static void ask(struct feed *feed, int64_t step, int buffer)
 {
     feed->step = step;
@@ -153,6 +155,7 @@ struct feed_read feed_read_of_step(struct feed *feed)
     return feed->of_step;
 }
 
+// In the caller's thread: it comes seldom, and has a walk of its own.
 const int64_t *feed_held_out(struct feed *feed, int64_t batch, struct err *err)
 {
     struct feed_read read;

@@ -116,6 +116,7 @@ static bool read_words(struct tokenizer *tokenizer, const struct json *root, str
            read_byte_level(tokenizer, &level, true, err);
 }
 
+// Of a text, not of an expression.
 static bool read_replace(const struct json *of, struct normal_step *step, struct err *err)
 {
     struct json pattern = json_get(of, "pattern", err), text = json_get(&pattern, "String", err);

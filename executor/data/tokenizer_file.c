@@ -15,6 +15,7 @@ static bool is_seen(int byte)
            (byte >= 0xae && byte <= 0xff);
 }
 
+// -1: the character stands for no byte.
 static int byte_of(unsigned code)
 {
     if (code < 256) return is_seen((int)code) ? (int)code : -1;
@@ -162,6 +163,7 @@ static bool read_model(struct tokenizer *tokenizer, const struct json *model, st
     return true;
 }
 
+// Ids of added tokens may lie past the vocabulary, which then grows.
 static bool read_added(struct tokenizer *tokenizer, const struct json *root, struct err *err)
 {
     static const char *const UNSET[] = {"lstrip", "rstrip", "single_word"};

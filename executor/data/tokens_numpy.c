@@ -1,5 +1,6 @@
 #include "executor/data/tokens.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,6 +33,7 @@ static bool read_type(struct tokens *tokens, const char *type, struct err *err)
     return true;
 }
 
+// Version 1.0 has two bytes for the header's length, later ones four.
 bool tokens_numpy(struct tokens *tokens, struct err *err)
 {
     const unsigned char *map = tokens->map;
@@ -39,6 +41,7 @@ bool tokens_numpy(struct tokens *tokens, struct err *err)
     if (tokens->map_bytes < 12) return refuse(tokens, "found a header that is cut off", err);
     if (map[6] > 1) length += 65536u * (map[10] + 256u * (size_t)map[11]);
     char header[1024];
+    // A header of plain numbers has less than a hundred bytes, padded to a multiple of 64.
     if (length >= sizeof header) return refuse(tokens, "found a header of records", err);
     if (head + length > tokens->map_bytes)
         return refuse(tokens, "found a header that is cut off", err);
@@ -50,6 +53,7 @@ bool tokens_numpy(struct tokens *tokens, struct err *err)
     tokens->count = shape && *shape == '(' ? strtoll(shape + 1, &end, 10) : -1;
     if (tokens->count < 0 || end == shape + 1 || strncmp(end, ",)", 2) != 0)
         return refuse(tokens, "found another shape", err);
+    assert(tokens->id_bytes >= 1 && tokens->id_bytes <= 8);
     tokens->ids = map + head + length;
     size_t room = (tokens->map_bytes - head - length) / (size_t)tokens->id_bytes;
     if ((size_t)tokens->count > room)

@@ -46,6 +46,7 @@ struct tokens_writer *tokens_writer_open(struct arena *arena, const char *path, 
     return writer;
 }
 
+// A last piece may be short; an empty one has no checksum.
 static void end_piece(struct tokens_writer *writer)
 {
     if (writer->piece_bytes == 0) return;
@@ -68,6 +69,7 @@ void tokens_writer_put(struct tokens_writer *writer, const int32_t *ids, int64_t
     writer->header.count += (uint64_t)count;
 }
 
+// An empty document ends where the one before it does.
 void tokens_writer_end_document(struct tokens_writer *writer)
 {
     add_word(writer, &writer->ends, writer->header.count);

@@ -14,6 +14,7 @@ static int pass_bytes(int64_t bytes, int64_t pass)
     return rest <= 0 ? 0 : rest < PASS_BYTES ? (int)rest : PASS_BYTES;
 }
 
+// Of the longest part; never none.
 static int64_t pass_count(const struct group *group, const struct piece *pieces)
 {
     int64_t longest = 0;
@@ -145,6 +146,7 @@ const char *mpi_post(struct communicator *communicator, int rank, int channel, c
     return failure;
 }
 
+// MPI takes a message that is too short: sizes are compared here.
 static const char *receive_letter(struct communicator *communicator, int rank, int channel,
                                   unsigned char *data, int bytes)
 {

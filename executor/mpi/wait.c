@@ -59,6 +59,7 @@ const char *mpi_wait(struct communicator *communicator, MPI_Request *requests, i
     return NULL;
 }
 
+// To all ranks, as no rank knows which of them wait for it.
 void mpi_abort(struct communicator *communicator, const char *reason)
 {
     if (communicator->has_aborted) return;  // the first reason stays

@@ -14,6 +14,7 @@
 enum { ID_CHANNEL_FIRST = 1 << 20 };  // channels of the other transport, for ids
 enum { ID_REALS = NCCL_UNIQUE_ID_BYTES / 4 };
 
+// A list: a rank has a few neighbours and channels.
 static struct nccl_link *find_link(const struct communicator *communicator, int peer, int channel,
                                    bool sends)
 {
@@ -179,6 +180,7 @@ void nccl_links_pump(struct communicator *communicator)
     }
 }
 
+// What is under way is over when the device has passed the event behind it.
 static bool slot_is_free(struct link_slot *slot)
 {
     if (slot->state == SLOT_UNDER_WAY && cudaEventQuery(slot->sent) == cudaSuccess)
@@ -265,6 +267,7 @@ const char *nccl_receive(struct communicator *communicator, enum stream stream,
     return failure ? failure : nccl_settle(communicator, &link->comm, "receive", "messages");
 }
 
+// After nccl_comms_close: nothing of NCCL's reads the slots any longer.
 void nccl_links_free(struct communicator *communicator)
 {
     for (struct nccl_link *link = communicator->links; link;) {

@@ -15,6 +15,7 @@ static const char *check(struct communicator *communicator, cudaError_t error)
                      cudaGetErrorString(error));
 }
 
+// Opened once, also where that failed: the failure stays with the communicator.
 static const char *open_stream(struct communicator *communicator)
 {
     struct nccl_numbers *numbers = &communicator->numbers;
@@ -26,6 +27,7 @@ static const char *open_stream(struct communicator *communicator)
                            cudaEventCreateWithFlags(&numbers->there, cudaEventDisableTiming));
 }
 
+// Grown and kept: numbers of the host are few.
 static const char *reserve(struct communicator *communicator, int64_t bytes)
 {
     struct nccl_numbers *numbers = &communicator->numbers;

@@ -55,6 +55,7 @@ static void abort_all(struct communicator *communicator)
         abort_comm(&link->comm);
 }
 
+// The first stays: those behind it follow from it.
 static void keep_failure(struct communicator *communicator, const char *format, va_list args)
 {
     if (atomic_load(&communicator->has_failed)) return;

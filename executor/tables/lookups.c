@@ -10,6 +10,7 @@ static bool is_on(const struct table_placement *placement, int at, int rank)
     return placement->pieces[at].rank == rank;
 }
 
+// Weights by their place in the whole table: any placement begins with the same model.
 void lookups_make(struct table_rank *rank)
 {
     const struct table_placement *placement = rank->request->placement;
@@ -42,6 +43,7 @@ void lookups_make(struct table_rank *rank)
     }
 }
 
+// Ahead of the step, whose time is not to contain it.
 void lookups_draw(struct table_rank *rank, int step)
 {
     const struct recommender *model = rank->data.model;
@@ -74,6 +76,7 @@ static int64_t put_ids(const struct table_rank *rank, const struct table_piece *
     return count;
 }
 
+// By sample within a row, so that gradients are added in one order.
 static int compare_lookups(const void *a, const void *b)
 {
     const struct table_lookup *left = a, *right = b;

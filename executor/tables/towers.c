@@ -55,6 +55,7 @@ struct towers towers_make(struct arena *arena, const struct recommender *model, 
     return towers;
 }
 
+// ReLU behind every layer of the towers but the last, whose result is the logit.
 static bool is_activated(const struct towers *towers, int l)
 {
     return towers->layers[l].part != DENSE_CROSS && l != towers->layer_count - 1;
@@ -118,6 +119,7 @@ static int64_t bottom_width(const struct towers *towers)
            towers->model->table_count * towers->model->embedding_dim;
 }
 
+// Gradients of the step begin at zero here, in front of the first that is added.
 void towers_bottom(struct towers *towers)
 {
     const double *x = towers->features;
@@ -295,6 +297,7 @@ void towers_top_back(struct towers *towers, int64_t global_batch)
     }
 }
 
+// The features are data: the first layer's input has no gradient.
 void towers_bottom_back(struct towers *towers)
 {
     int64_t width = bottom_width(towers), joined = recommender_joined_width(towers->model);

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+// Dense, as all ranks add them up; rows that no sample of this rank asked for are zeros.
 void lookups_add_everywhere(struct table_rank *rank)
 {
     double *at = rank->dense + rank->towers.parameter_count;
@@ -129,6 +130,7 @@ const char *lookups_exchange_norms(struct table_rank *rank)
     return NULL;
 }
 
+// The mean is over the whole row, also where this piece has some of its columns.
 static void update_row(struct table_rank *rank, struct held_piece *held, int64_t row,
                        const double *gradient, double square)
 {
