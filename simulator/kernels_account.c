@@ -28,7 +28,7 @@ static void add_kernel(const struct price_context *context, const struct block_p
         .roof_s = fmax(line->flop / peak_of(context, block, line->instr), bytes_s),
     };
     layer->kernels[layer->kernel_count++] = kernel;
-    assert(kernel.roof_s >= 0 && kernel.launch_count > 0);
+    assert(kernel.roof_s >= 0 && kernel.launch_count >= 0);
     layer->launch_count += kernel.launch_count;
     layer->flop += kernel.flop;
     layer->roof_s += kernel.roof_s;
