@@ -1,6 +1,7 @@
 #include "core/json_write.h"
 #include "exchange/compare_plan.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Families whose shape a line of published runs can say (validation/question.c asks it back), and
@@ -41,6 +42,7 @@ static int family_of(const struct model_config *model)
 static void put_model(struct json_writer *writer, const struct model_config *model, int family,
                       struct err *err)
 {
+    assert(family >= 0);
     json_open(writer, "model", '{');
     json_put_text(writer, "name", model->name);
     for (size_t i = 0; i < sizeof SHAPE / sizeof *SHAPE; i++) {
@@ -62,6 +64,7 @@ static void put_model(struct json_writer *writer, const struct model_config *mod
 static void put_cluster(struct json_writer *writer, const struct cluster *cluster)
 {
     const struct node_group *group = &cluster->nodes[0];
+    assert(group->gpus_per_host > 0 && cluster->rank_count > 0);
     int hosts = group->gpus / group->gpus_per_host;
     json_put_i64(writer, "gpus", cluster->rank_count);
     json_put_i64(writer, "gpus_per_node", group->gpus_per_host);
@@ -92,10 +95,12 @@ static const char *schedule_words(enum schedule_kind kind)
 
 static const char *recompute_text(enum recompute recompute)
 {
+    assert(recompute <= RECOMPUTE_FULL && "others are unsaid");
     static const char *const WORDS[] = {"none", "selective", "full"};
     return WORDS[recompute];
 }
 
+// The keys are those that validation/question.c reads.
 static void put_overlap(struct json_writer *writer, unsigned overlap)
 {
     static const struct {
@@ -154,6 +159,7 @@ static const char *unsaid(const struct evaluation_request *request, int family)
     if (family < 0) return "a model of this family";
     if (cluster->node_group_count > 1) return "a cluster of several kinds of nodes";
     if (!schedule_words(request->parallel.schedule)) return "this schedule";
+    if (request->parallel.recompute > RECOMPUTE_FULL) return "recompute by operators";
     if (request->parallel.recompute_classes) return "classes of recompute";
     if (request->parallel.recompute_layers > 0) return "recompute of some layers";
     if (request->workload.precision == PRECISION_FP32) return "fp32";
