@@ -2,6 +2,7 @@
 #include "exchange/shell.h"
 #include "exchange/syntax.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Options of a command line as an array of bash, one a line with its reason above.
@@ -18,9 +19,11 @@ static const char *words_of(struct arena *arena, const char *value)
     return text;
 }
 
+// The counts stand above the options, so that launch.sh and people change them in one place.
 static char *write_arguments(struct arena *arena, const struct settings *settings,
                              const struct syntax_head *head)
 {
+    assert(head->nodes > 0 && head->gpus_per_node > 0);
     char *text = "";
     for (int i = 0; i < head->line_count; i++)
         text = arena_print(arena, "%s# %s\n", text, head->lines[i]);

@@ -7,6 +7,7 @@
 
 const char *verdict_name(enum verdict verdict)
 {
+    assert(verdict <= VERDICT_IMPROVEMENT);
     static const char *const NAMES[] = {"same", "regression", "improvement"};
     return NAMES[verdict];
 }
@@ -38,9 +39,11 @@ bool compare_side_read(struct arena *arena, const char *const *paths, int count,
     return true;
 }
 
+// Beyond the threshold and beyond the noise: either alone is no change.
 static enum verdict judge(const struct compare_request *request, double ratio,
                           const struct noise *noise)
 {
+    assert(request->threshold_ratio >= 0);
     bool is_slower = ratio > request->threshold_ratio && (!noise || noise_is_slower(noise));
     bool is_faster = ratio < -request->threshold_ratio && (!noise || noise_is_faster(noise));
     return is_slower ? VERDICT_REGRESSION : is_faster ? VERDICT_IMPROVEMENT : VERDICT_SAME;
@@ -48,6 +51,7 @@ static enum verdict judge(const struct compare_request *request, double ratio,
 
 static void add_metric(struct compare *compare, struct compare_metric metric)
 {
+    assert(compare->metric_count < COMPARE_METRICS_MAX);
     metric.ratio = metric.now / metric.base - 1;
     metric.verdict = judge(&compare->request, metric.ratio, metric.noise);
     compare->metrics[compare->metric_count++] = metric;
@@ -108,6 +112,7 @@ static struct side_task *all_names(struct arena *arena, const struct compare *co
     }
     qsort(names, (size_t)all, sizeof *names, by_name);
     *count = 0;
+    assert(all == capacity);
     for (int i = 0; i < all; i++) {
         if (*count == 0 || strcmp(names[*count - 1].name, names[i].name) != 0)
             names[(*count)++] = names[i];
@@ -169,6 +174,7 @@ static const char *choice_of(const struct side_file *file, const char *key)
     return NULL;
 }
 
+// What both say alike is left out, also where the order of the files differs.
 static void compare_choices(struct arena *arena, struct compare *compare)
 {
     const struct side_file *base = &compare->base->files[0], *now = &compare->now->files[0];
@@ -203,6 +209,7 @@ static enum verdict verdict_of(const struct compare *compare)
 
 static const struct compare_task *cause_of(const struct compare *compare)
 {
+    assert(compare->metric_count > 0 && "the first metric is the step");
     enum verdict step = compare->metrics[0].verdict;
     for (int i = 0; i < compare->task_count && step != VERDICT_SAME; i++) {
         const struct compare_task *task = &compare->tasks[i];
@@ -216,6 +223,7 @@ bool compare_make(struct arena *arena, const struct compare_request *request,
                   const struct compare_side *base, const struct compare_side *now,
                   struct compare *compare, struct err *err)
 {
+    assert(base->count > 0 && now->count > 0 && request->threshold_ratio >= 0);
     *compare = (struct compare){.request = *request, .base = base, .now = now};
     const struct side_file *first = &base->files[0], *second = &now->files[0];
     if (first->kind != second->kind) {

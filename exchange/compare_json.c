@@ -1,8 +1,12 @@
 #include "core/json_write.h"
 #include "exchange/compare.h"
 
+#include <assert.h>
+
+// The names of members are a contract: reports/schema/compare.schema.json.
 static void put_side(struct json_writer *writer, const char *key, const struct compare_side *side)
 {
+    assert(side->count > 0 && side->count <= COMPARE_FILES_MAX);
     json_open(writer, key, '{');
     json_put_text(writer, "kind", side_kind_name(side->files[0].kind));
     json_open_flat(writer, "paths", '[');
@@ -54,6 +58,7 @@ static void put_task(struct json_writer *writer, const struct compare_task *task
 
 char *compare_json_text(struct arena *arena, const struct compare *compare)
 {
+    assert(compare->metric_count > 0 && compare->metric_count <= COMPARE_METRICS_MAX);
     struct json_writer writer = {.arena = arena};
     json_open(&writer, NULL, '{');
     json_put_text(&writer, "verdict", verdict_name(compare->verdict));

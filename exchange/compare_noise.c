@@ -16,6 +16,7 @@ static double *sorted(struct arena *arena, struct samples samples)
 
 static double quantile(const double *values, int count, double share)
 {
+    assert(count > 0 && share >= 0 && share <= 1);
     double at = share * (count - 1);
     int below = (int)at, above = below + 1 < count ? below + 1 : below;
     return values[below] + (at - below) * (values[above] - values[below]);
@@ -77,14 +78,17 @@ static struct pool pool_make(struct arena *arena, struct samples base, struct sa
 static struct samples thinned(struct arena *arena, struct samples samples)
 {
     if (samples.count <= NOISE_SAMPLES) return samples;
+    // Equal steps through the samples keep a drift over the run in what is compared.
     double *values = ARENA_NEW(arena, double, NOISE_SAMPLES);
     for (int i = 0; i < NOISE_SAMPLES; i++)
         values[i] = samples.values[(int64_t)i * samples.count / NOISE_SAMPLES];
     return (struct samples){values, NOISE_SAMPLES};
 }
 
+// Binomial coefficients past 1e300 are as good as endless: then exchanges are drawn.
 static double exchange_count(int count, int chosen)
 {
+    assert(chosen >= 0 && chosen <= count);
     double ways = 1;
     for (int i = 1; i <= chosen; i++)
         ways = ways * (count - chosen + i) / i;
@@ -150,6 +154,7 @@ static struct tally count_drawn(struct arena *arena, const struct pool *pool)
 static int64_t *signed_ranks(struct arena *arena, struct samples base, struct samples now,
                              int *count)
 {
+    assert(base.count == now.count && "pairs are of as many samples");
     double *sizes = ARENA_NEW(arena, double, base.count),
            *values = ARENA_NEW(arena, double, base.count);
     *count = 0;
@@ -220,6 +225,7 @@ struct noise noise_test(struct arena *arena, struct samples base, struct samples
 // A share of the exchanges is a quotient of counts, and so is the level.
 static bool is_below(double share, double level)
 {
+    assert(share >= 0 && level > 0);
     return share <= level * (1 + 1e-9);
 }
 

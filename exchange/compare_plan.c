@@ -4,6 +4,7 @@
 #include "exchange/log_read.h"
 #include "exchange/trace_kinds.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,7 @@ static double step_of(const struct log_run *run, double value,
 {
     const struct workload *workload = &request->workload;
     double sequences = (double)workload->global_batch;
+    assert(value > 0 && sequences > 0 && "lines that say no time are left out");
     switch (run->measure) {
     case LOG_STEP_MS:
         return value * 1e-3;
@@ -115,6 +117,7 @@ static int by_difference(const void *a, const void *b)
 // others, and takes its whole time whether hidden or not: beside it stands what it takes alone.
 static void compare_kinds(struct arena *arena, struct arena *scratch, struct plan_compare *compare)
 {
+    assert(compare->measured->kinds);
     const struct breakdown breakdown =
         breakdown_make(arena, scratch, compare->request, compare->evaluation);
     for (int i = 0; i < breakdown.count; i++) {
@@ -132,6 +135,7 @@ static void compare_kinds(struct arena *arena, struct arena *scratch, struct pla
     qsort(compare->rows, (size_t)compare->row_count, sizeof *compare->rows, by_difference);
 }
 
+// In the order of the sensitivity: the constants that the step follows most come first.
 static void find_causes(struct arena *arena, struct arena *scratch, struct plan_compare *compare)
 {
     const struct sensitivity sensitivity =
@@ -149,6 +153,8 @@ static void find_causes(struct arena *arena, struct arena *scratch, struct plan_
     }
 }
 
+// A band that the prediction has decides where no threshold is asked for; without both any
+// difference counts.
 static enum verdict verdict_of(const struct plan_compare *compare)
 {
     const struct prediction *prediction = &compare->evaluation->prediction;
@@ -167,6 +173,7 @@ void plan_compare_make(struct arena *arena, struct arena *scratch,
                        const struct evaluation *evaluation, const struct measurement *measured,
                        double threshold_ratio, struct plan_compare *compare)
 {
+    assert(evaluation->prediction.step_s > 0);
     *compare = (struct plan_compare){
         .request = request,
         .evaluation = evaluation,

@@ -1,8 +1,11 @@
 #include "core/json_write.h"
 #include "exchange/compare_plan.h"
 
+#include <assert.h>
+
 static void put_figures(struct json_writer *writer, const struct plan_compare *compare)
 {
+    assert(compare->measured->step_s.count > 0);
     const struct prediction *prediction = &compare->evaluation->prediction;
     const struct measurement *measured = compare->measured;
     json_open(writer, "predicted", '{');
@@ -28,6 +31,7 @@ static void put_figures(struct json_writer *writer, const struct plan_compare *c
 
 char *plan_compare_json_text(struct arena *arena, const struct plan_compare *compare)
 {
+    assert(compare->cause_count <= LONE_CAUSES_MAX);
     struct json_writer writer = {.arena = arena};
     json_open(&writer, NULL, '{');
     json_put_text(&writer, "verdict", verdict_name(compare->verdict));

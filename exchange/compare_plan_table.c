@@ -4,6 +4,7 @@
 #include "exchange/trace_kinds.h"
 #include "reports/table/model_text.h"
 
+#include <assert.h>
 #include <math.h>
 
 enum { SHOWN_KINDS = 14 };
@@ -42,6 +43,7 @@ static const char *figures_text(struct arena *arena, const struct plan_compare *
     return table_text(&table);
 }
 
+// The rows come sorted by their difference: what is cut off explains least.
 static const char *kinds_text(struct arena *arena, const struct plan_compare *compare)
 {
     if (compare->row_count == 0) return "";
@@ -87,6 +89,7 @@ static const char *causes_text(struct arena *arena, const struct plan_compare *c
 
 static const char *verdict_text(struct arena *arena, const struct plan_compare *compare)
 {
+    assert(compare->verdict <= VERDICT_IMPROVEMENT);
     const struct prediction *prediction = &compare->evaluation->prediction;
     const char *limit = compare->threshold_ratio < 0
                             ? arena_print(arena, "the band of the prediction, %s to %s",

@@ -4,12 +4,14 @@
 #include "exchange/database.h"
 #include "exchange/trace_scan.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <string.h>
 #include <zlib.h>
 
 const char *side_kind_name(enum side_kind kind)
 {
+    assert(kind <= SIDE_LOG);
     static const char *const NAMES[] = {"plan", "run", "trace", "log"};
     return NAMES[kind];
 }
@@ -18,6 +20,7 @@ const char *side_kind_name(enum side_kind kind)
 static struct side_task *side_task_of(struct arena *arena, struct side_file *file, const char *name,
                                       const char *kind)
 {
+    assert(name && kind);
     for (int i = 0; i < file->task_count; i++) {
         if (strcmp(file->tasks[i].name, name) == 0) return &file->tasks[i];
     }
@@ -167,6 +170,8 @@ static void read_run(struct arena *arena, const struct json *root, struct side_f
     if (json_is_object(&machine)) put_choices(arena, &machine, file, err);
 }
 
+// The first block of a file is enough: what tells the kinds apart stands at the top of what writes
+// them.
 bool side_kind_of(struct arena *arena, const char *path, enum side_kind *kind, struct err *err)
 {
     enum { LOOKED_AT = 1 << 16 };
@@ -215,5 +220,6 @@ bool side_read(struct arena *arena, const char *path, int steps_told, struct sid
         read_plan(arena, root, file, err);
     else
         read_run(arena, root, file, err);
+    assert(err->kind || file->step_count > 0);
     return !err->kind;
 }

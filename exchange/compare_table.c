@@ -2,6 +2,7 @@
 #include "core/units.h"
 #include "exchange/compare.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@ enum { SHOWN_TASKS = 12 };
 
 static const char *runs_text(struct arena *arena, const struct compare_side *side)
 {
+    assert(side->count > 0);
     const struct side_file *first = &side->files[0];
     if (side->count > 1)
         return arena_print(arena, "%ss %s ...", side_kind_name(first->kind), first->path);
@@ -107,6 +109,7 @@ static const char *tasks_text(struct arena *arena, const struct compare *compare
     }
     if (shown == 0) return "No task changed.\n";
     int left = compare->task_count - shown;
+    assert(left >= 0);
     const char *text = table_text(&table);
     if (left == 0) return text;
     if (rest_s == 0)
@@ -118,6 +121,7 @@ static const char *tasks_text(struct arena *arena, const struct compare *compare
 // How sure it is that the difference is none of the noise.
 static const char *noise_text(struct arena *arena, const struct compare *compare)
 {
+    assert(compare->metric_count > 0 && compare->metrics[0].noise && "the step has noise");
     const struct noise *noise = compare->metrics[0].noise;
     int base = compare->base->step_s.count, now = compare->now->step_s.count;
     if (base == 1 && now == 1)
@@ -144,6 +148,7 @@ static const struct compare_metric *metric_of(const struct compare *compare, enu
     return NULL;
 }
 
+// A verdict that is not the same is of a metric that is judged, which is then named.
 static const char *verdict_text(struct arena *arena, const struct compare *compare)
 {
     const struct compare_metric *metric = metric_of(compare, compare->verdict);
@@ -155,6 +160,7 @@ static const char *verdict_text(struct arena *arena, const struct compare *compa
                         : arena_print(arena, "Same: within %s.\n", beyond);
     }
     const char *named = "";
+    assert(metric && "a verdict is that of a judged metric");
     if (cause && metric == &compare->metrics[0]) {
         named = arena_print(arena, " Most of it: %s, %s.", cause->name,
                             signed_time(arena, cause->change_s));

@@ -110,17 +110,20 @@ bool database_next(struct database *database, struct err *err)
 
 int64_t database_number(const struct database *database, int column)
 {
+    assert(database->statement && column >= 0);
     return database->library.column_number(database->statement, column);
 }
 
 const char *database_text(const struct database *database, int column)
 {
+    assert(database->statement && column >= 0);
     const void *text = database->library.column_text(database->statement, column);
     return text ? text : "";
 }
 
 bool database_has(struct database *database, const char *table, bool *is_there, struct err *err)
 {
+    assert(!strchr(table, '\'') && "names of tables are ours, and quoted so");
     const char *sql = arena_print(database->arena,
                                   "SELECT count(*) FROM sqlite_master WHERE type IN ('table', "
                                   "'view') AND name = '%s'",

@@ -6,6 +6,7 @@
 #include "plan/layout/mesh.h"
 #include "reports/page/markup.h"
 
+#include <assert.h>
 #include <string.h>
 
 static const char *headline(struct arena *arena, const struct export_request *request)
@@ -26,6 +27,7 @@ static const char *copies_line(struct arena *arena, const struct export_request 
 // Of the first file of options, or of the one beside it; NULL: there is none.
 static char *options_text(struct arena *arena, const struct export_request *request, bool is_beside)
 {
+    assert(request->question->cluster->node_count > 0);
     const struct exchange_target *target = request->target;
     const struct exchange_syntax *syntax = is_beside ? target->beside.syntax : target->syntax;
     if (!syntax) return NULL;
@@ -70,6 +72,7 @@ static char *map_text(struct arena *arena, const struct export_request *request)
 {
     const struct cluster *cluster = request->question->cluster;
     struct mesh mesh = mesh_make(&request->question->parallel, 0);
+    assert(mesh.rank_count <= cluster->rank_count && "a rank is of the cluster");
     struct markup text = {.arena = arena};
     markup_print(&text, "rank,node,gpu");
     for (int axis = 0; axis < mesh.axis_count; axis++)
@@ -96,6 +99,7 @@ static char *config_text(struct arena *arena, const struct model_config *model)
 int export_files(struct arena *arena, const struct export_request *request, const char *folder,
                  struct file_text files[EXPORT_FILE_MAX])
 {
+    assert(request->plan_text && *folder);
     const struct exchange_target *target = request->target;
     const struct cluster *cluster = request->question->cluster;
     bool is_sourced = target->syntax == &ARGUMENTS_SYNTAX;
@@ -132,5 +136,6 @@ int export_files(struct arena *arena, const struct export_request *request, cons
     }
     files[count++] =
         (struct file_text){arena_print(arena, "%s/plan.json", folder), request->plan_text};
+    assert(count > 0 && count <= EXPORT_FILE_MAX);
     return count;
 }

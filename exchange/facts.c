@@ -1,5 +1,6 @@
 #include "exchange/facts.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +30,7 @@ static struct fact *find(const struct facts *facts, const char *name)
 
 void facts_put(struct facts *facts, const char *name, const char *value)
 {
+    assert(*name && value);
     struct fact *fact = find(facts, name);
     if (!fact) {
         ARENA_GROW(facts->arena, facts->items, facts->count, facts->capacity);
@@ -87,6 +89,7 @@ static bool facts_matters(const struct facts *facts, const char *name)
     return !facts_is_neutral(facts, row->needs) && facts_matters(facts, row->needs);
 }
 
+// All are judged before any is taken away: what one needs may stand behind it.
 void facts_clean(struct facts *facts)
 {
     int kept = 0;
@@ -96,5 +99,6 @@ void facts_clean(struct facts *facts)
     for (int i = 0; i < facts->count; i++) {
         if (matters[i]) facts->items[kept++] = facts->items[i];
     }
+    assert(kept <= facts->count);
     facts->count = kept;
 }

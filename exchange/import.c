@@ -10,6 +10,7 @@
 #include "exchange/syntax.h"
 #include "exchange/values.h"
 
+#include <assert.h>
 #include <string.h>
 
 static const struct exchange_syntax *const SYNTAXES[] = {&JSON_SYNTAX, &TOML_SYNTAX, &YAML_SYNTAX,
@@ -37,6 +38,7 @@ static int keys_there(const struct exchange_target *target, const struct setting
     char key[128];
     for (const char *at = target->known_by; *at;) {
         size_t length = strcspn(at, " ");
+        assert(length < sizeof key);
         snprintf(key, sizeof key, "%.*s", (int)length, at);
         count += settings_find(settings, key) != NULL;
         at += length + (at[length] == ' ');
@@ -111,6 +113,7 @@ static bool find_beside(struct arena *arena, const char *path, struct imported *
     return true;
 }
 
+// A name of a shipped model is believed; else config.json beside the file, else the shapes it says.
 static bool find_model(struct arena *arena, const char *path, struct imported *imported,
                        struct err *err)
 {
@@ -245,6 +248,7 @@ static bool is_known(struct arena *arena, const struct exchange_target *target, 
 static const char *import_unknown(struct arena *arena, const struct imported *imported,
                                   const struct setting *setting)
 {
+    assert(!setting->is_used && "what is used says something");
     const struct exchange_target *target = imported->target;
     static const char *const LAUNCHED[] = {"--node_rank",   "--node-rank",   "--master_addr",
                                            "--master-addr", "--master_port", "--master-port"};
@@ -289,6 +293,7 @@ static void put_workload(struct json_writer *writer, const struct said *said)
 static void put_choice(struct json_writer *writer, const struct parallel *parallel,
                        enum choice choice)
 {
+    assert(choice < CHOICE_COUNT);
     int64_t value = choice_value(parallel, choice);
     if (choice_is_number(choice)) {
         json_put_i64(writer, choice_name(choice), value);
@@ -323,6 +328,7 @@ static void put_parallel(struct json_writer *writer, const struct said *said)
 
 char *import_json(struct arena *arena, const struct imported *imported)
 {
+    assert(imported->target && imported->facts);
     struct json_writer writer = {.arena = arena};
     json_open(&writer, NULL, '{');
     json_put_i64(&writer, "version", 1);
@@ -355,6 +361,7 @@ char *import_json(struct arena *arena, const struct imported *imported)
 
 static const char *model_text(struct arena *arena, const struct imported *imported)
 {
+    assert(imported->model || imported->config || imported->lacks);
     const char *model = imported->model;
     if (imported->is_beside)
         return model ? arena_print(arena, "%s, as config.json beside it says", model)

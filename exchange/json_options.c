@@ -2,6 +2,7 @@
 #include "exchange/syntax.h"
 #include "exchange/values.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,7 @@ static void put_value(struct json_writer *writer, const char *name, const char *
 static void put_group(struct json_writer *writer, const struct settings *settings,
                       const char *group, bool *is_written)
 {
+    assert(settings->count >= 0 && (settings->count == 0 || is_written));
     struct arena *arena = writer->arena;
     size_t length = strlen(group);
     for (int i = 0; i < settings->count; i++) {
@@ -54,8 +56,10 @@ static char *write_json(struct arena *arena, const struct settings *settings,
     return arena_print(arena, "%s\n", writer.text);
 }
 
+// Lines are counted from 1, as editors do.
 static int line_of(const struct json *value)
 {
+    assert(value->document);
     int line = 1;
     size_t offset = json_span_of(value).offset;
     for (size_t i = 0; i < offset; i++)

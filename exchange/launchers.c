@@ -2,10 +2,12 @@
 
 #include "reports/page/markup.h"
 
+#include <assert.h>
 #include <string.h>
 
 static void put_head(struct markup *text, const struct launch *launch, const char *extra)
 {
+    assert(launch->nodes > 0 && launch->gpus_per_node > 0);
     markup_print(text, "#!/bin/bash\n%s", extra);
     markup_print(text, "# Starts %s %s on %lld nodes of %lld GPUs.\n", launch->program,
                  launch->version, (long long)launch->nodes, (long long)launch->gpus_per_node);
@@ -23,6 +25,7 @@ static void put_sources(struct markup *text, const struct launch *launch)
 // The command that stands on every node.
 static void put_start(struct markup *text, const struct launch *launch)
 {
+    assert(launch->command);
     static const char TORCHRUN[] =
         "torchrun --nnodes \"$NNODES\" --nproc-per-node \"$GPUS_PER_NODE\"";
     if (launch->starter) {
@@ -51,6 +54,7 @@ static char *torchrun_text(struct arena *arena, const struct launch *launch)
 
 static char *slurm_text(struct arena *arena, const struct launch *launch)
 {
+    assert(launch->nodes > 0 && launch->gpus_per_node > 0);
     struct markup text = {.arena = arena};
     const char *asked = arena_print(arena,
                                     "#SBATCH --nodes=%lld\n#SBATCH --ntasks-per-node=1\n"
@@ -68,8 +72,10 @@ static char *slurm_text(struct arena *arena, const struct launch *launch)
     return text.text;
 }
 
+// An indexed job gives every pod its number, and a headless service the name of the first.
 static char *kubernetes_text(struct arena *arena, const struct launch *launch)
 {
+    assert(launch->nodes > 0 && launch->gpus_per_node > 0);
     struct markup text = {.arena = arena};
     markup_print(&text, "# %s %s: a pod a node, the first of them the master. Before it:\n",
                  launch->program, launch->version);
@@ -105,6 +111,7 @@ static char *kubernetes_text(struct arena *arena, const struct launch *launch)
 // Of a program that starts the processes of a node itself: one of these a node.
 static char *mpirun_nodes_text(struct arena *arena, const struct launch *launch)
 {
+    assert(launch->starter && launch->nodes > 0);
     struct markup text = {.arena = arena};
     put_head(&text, launch, "");
     markup_print(&text, "# A process a node, which starts those of its GPUs:\n"

@@ -3,6 +3,7 @@
 #include "core/file.h"
 #include "core/plain.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -140,6 +141,7 @@ static double number_behind(const char *line, const struct log_key *key)
     return value * factor * key->factor;
 }
 
+// All marks of a line: one alone stands in lines of other trainers as well.
 static bool has_marks(const char *line, const struct log_format *format)
 {
     for (int i = 0; i < 3 && format->marks[i]; i++)
@@ -208,6 +210,7 @@ bool log_read(struct arena *arena, const char *path, struct log_run *run, struct
     run->measure = FORMATS[best].measure;
     run->allocated_bytes = fmax(run->allocated_bytes, allocated);
     run->reserved_bytes = fmax(run->reserved_bytes, reserved);
+    assert(run->allocated_bytes >= 0 && run->reserved_bytes >= 0);
     if (run->count > 0) return true;
     return err_set(err, ERR_INPUT,
                    "%s: no step line of megatron-lm, gpt-neox, nemo, deepspeed, torchtitan, "

@@ -3,6 +3,7 @@
 #include "core/file.h"
 #include "core/json_write.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,6 +120,7 @@ static bool is_said(const struct json *config, const char *key)
     return !json_is_array(&at) && !json_is_object(&at);
 }
 
+// What a config says by an object or a list no option of any program takes.
 static void put_keys(struct facts *facts, const struct json *config, const struct model_key *keys)
 {
     struct err unread = {0};
@@ -152,6 +154,7 @@ static const char *untold(const struct json *config)
 // What a config leaves to defaults.
 static void complete(struct facts *facts, const struct graph *graph)
 {
+    assert(graph->kv_head_count >= 0 && graph->seq_len_max >= 0);
     struct arena *arena = facts->arena;
     const struct model_fill {
         const char *fact;
@@ -189,12 +192,14 @@ static void drop_empty(struct facts *facts)
     for (int i = 0; i < facts->count; i++) {
         if (*facts->items[i].value) facts->items[kept++] = facts->items[i];
     }
+    assert(kept <= facts->count);
     facts->count = kept;
 }
 
 bool model_facts_put(struct facts *facts, const struct model_config *model,
                      const struct graph *graph, struct err *err)
 {
+    assert(model->model_type && graph->layer_count >= 0);
     struct arena *arena = facts->arena;
     const struct model_row *row = family_of(model->model_type);
     const char *odd = row ? untold(&model->config) : NULL;
@@ -219,6 +224,7 @@ bool model_facts_put(struct facts *facts, const struct model_config *model,
     return !err->kind;
 }
 
+// Every feature has to be said: a family that differs in one is another.
 static bool has_features(const struct model_row *row, const struct facts *facts)
 {
     for (int i = 0; i < FEATURE_COUNT; i++) {

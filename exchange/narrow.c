@@ -1,5 +1,6 @@
 #include "exchange/nearest.h"
 
+#include <assert.h>
 #include <string.h>
 
 // What a target can never be told of this model, found by asking it for plans that have one thing
@@ -8,6 +9,7 @@
 // A plan that splits over one axis only, with copies that share what can be shared among them.
 static struct parallel split_over(const struct stack *stack, enum axis axis, int ranks)
 {
+    assert(axis < AXIS_COUNT && ranks > 1);
     struct parallel parallel = {
         .vpp = 1,
         .micro_batch = 1,
@@ -22,6 +24,7 @@ static struct parallel split_over(const struct stack *stack, enum axis axis, int
     parallel.degree[AXIS_DP] = axis == AXIS_EP ? ranks : 1;
     parallel.degree[axis] = ranks;
     parallel_default_order(&parallel);
+    assert(parallel.degree[axis] == ranks);
     return parallel;
 }
 
@@ -44,6 +47,7 @@ static bool refuses(struct arena *arena, const struct exchange_target *target,
                     const struct search_request *request, const struct parallel *parallel,
                     const char *fact)
 {
+    assert(fact && *fact);
     bool is_asked = false;
     for (int stage = 0; stage <= 3; stage++) {
         struct parallel sharded = *parallel;
@@ -184,6 +188,7 @@ bool target_narrow(struct arena *arena, const struct exchange_target *target,
         *left_out =
             arena_print(arena, "%s%s%s", *left_out, **left_out ? ", " : "", axis_name(axis));
     }
+    assert(!(stack->axes & ~request->stack->axes) && "a target takes away, and gives nothing");
     request->stack = stack;
     return true;
 }

@@ -2,6 +2,7 @@
 
 #include "planner/choice.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -30,6 +31,7 @@ static bool is_derived(const struct refusals *refusals, const char *fact)
     return false;
 }
 
+// What follows from another refusal is not told beside it: who mends that one mends both.
 const char *refusals_text(struct arena *arena, const struct refusals *refusals)
 {
     const char *text = "";
@@ -80,6 +82,7 @@ static void reopen(struct pins *pins, enum choice choice)
 
 static bool forbid(struct pins *pins, enum choice choice, const struct parallel *parallel)
 {
+    assert(choice < CHOICE_COUNT && pins->forbidden_count >= 0);
     if (pins->forbidden_count == sizeof pins->forbidden / sizeof *pins->forbidden) return false;
     reopen(pins, choice);
     pins->forbidden[pins->forbidden_count].key = choice_name(choice);
@@ -138,6 +141,7 @@ static bool filter(struct arena *arena, const struct exchange_target *target,
                    const struct search_request *search, struct search_result *result,
                    struct refusals *refusals, struct err *err)
 {
+    assert(result->best_count >= 0);
     int kept = 0;
     for (int i = 0; i < result->best_count; i++) {
         const struct facts_request asked = {search->model, search->stack, &search->workload,
@@ -185,10 +189,13 @@ static bool nothing_left(struct arena *arena, const struct exchange_target *targ
         forbidden->count ? "without that no plan has all GPUs and the whole batch" : why);
 }
 
+// Each turn forbids what was refused of the last, so that no plan comes twice; a bound ends it all
+// the same.
 bool nearest_search(struct arena *arena, const struct exchange_target *target,
                     const struct search_request *request, struct search_result *result,
                     struct err *err)
 {
+    assert(target && request->stack);
     enum { SEARCH_MOST = 24 };
     struct search_request search = *request;
     struct refusals last_refused = {0};
@@ -236,6 +243,7 @@ static bool look(struct arena *arena, const struct nearest_request *request,
                  const struct pins *pins, enum search_nothing nothing,
                  struct nearest_answer *answer, struct err *err)
 {
+    assert(!answer->best && !answer->closest);
     struct search_request search = request->search;
     struct err refused = {0};
     search.pins = *pins;

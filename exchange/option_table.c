@@ -46,6 +46,7 @@ static const struct {
 
 static const char *column(struct arena *arena, const char *line, int number)
 {
+    assert(number >= 0);
     for (; number > 0; number--)
         line += strcspn(line, "\t\n") + 1;
     return arena_print(arena, "%.*s", (int)strcspn(line, "\t\n"), line);

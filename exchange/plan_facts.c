@@ -3,6 +3,7 @@
 #include "plan/passes.h"
 #include "plan/stages.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,6 +50,7 @@ static const char *number(struct arena *arena, int64_t value)
 static const char *order_text(struct arena *arena, const struct parallel *parallel,
                               const enum axis *order, int count, bool all)
 {
+    assert(count >= 0 && count <= AXIS_COUNT);
     const char *text = "";
     for (int i = 0; i < count; i++) {
         if (!all && parallel->degree[order[i]] == 1) continue;
@@ -75,6 +77,7 @@ static void put_order(struct facts *facts, const struct parallel *parallel)
 static bool put_pieces(struct facts *facts, const struct graph *graph,
                        const struct parallel *parallel, struct err *err)
 {
+    assert(parallel->degree[AXIS_PP] > 0 && parallel->vpp > 0);
     int stage_count = parallel->degree[AXIS_PP], chunk_count = parallel->vpp;
     struct chunk_span *spans =
         ARENA_NEW(facts->arena, struct chunk_span, stage_count * chunk_count);
@@ -85,6 +88,7 @@ static bool put_pieces(struct facts *facts, const struct graph *graph,
     for (int virtual = 0; virtual < stage_count * chunk_count; virtual ++) {
         const struct chunk_span *span =
             &spans[row->stage_of(&shape, virtual) * chunk_count + row->chunk_of(&shape, virtual)];
+        assert(span->first >= 0 && span->count >= 0);
         int layers = 0;
         for (int i = span->first; i < span->first + span->count; i++)
             layers += graph->blocks[graph->sequence[i]].role == BLOCK_LAYER;
@@ -109,6 +113,7 @@ static void put_recompute(struct facts *facts, const struct parallel *parallel)
 // With a count of layers no other software has it.
 static const char *tier_fact(struct arena *arena, enum tier tier, int layers)
 {
+    assert(layers >= 0);
     if (tier == TIER_DEVICE) return "none";
     return layers > 0 ? arena_print(arena, "%s:%d", tier_name(tier), layers) : tier_name(tier);
 }
@@ -134,11 +139,13 @@ static void put_offload(struct facts *facts, const struct parallel *parallel)
 
 static const char *overlap_fact(struct arena *arena, int bit)
 {
+    assert(bit >= 0 && bit < OVERLAP_BITS);
     return arena_print(arena, "overlap.%s", overlap_text(arena, 1U << bit));
 }
 
 static void put_workload(struct facts *facts, const struct workload *workload)
 {
+    assert(workload->global_batch > 0 && workload->seq_len > 0);
     facts_put(facts, "global_batch", number(facts->arena, workload->global_batch));
     facts_put(facts, "seq_len", number(facts->arena, workload->seq_len));
     facts_put(facts, "precision", precision_name(workload->precision));
@@ -166,6 +173,7 @@ static void put_builds(struct facts *facts, const char *builds)
 
 struct facts *facts_make(struct arena *arena, const struct facts_request *request, struct err *err)
 {
+    assert(parallel_rank_count(request->parallel) > 0);
     const struct parallel *parallel = request->parallel;
     struct facts *facts = ARENA_NEW(arena, struct facts, 1);
     facts->arena = arena;
@@ -297,6 +305,7 @@ static void take_pieces(struct arena *arena, const struct facts *facts, struct s
     said->stages = true;
 }
 
+// Axes that the order leaves out are of one rank, and stand where they do by default.
 static void take_order(const struct facts *facts, struct said *said)
 {
     const char *text = facts_get(facts, "order");

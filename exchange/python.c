@@ -2,6 +2,7 @@
 #include "exchange/values.h"
 #include "reports/page/markup.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <string.h>
 
@@ -84,6 +85,7 @@ static bool is_name(char letter)
 // Behind a text in quotes, one or three of them.
 static void skip_text(struct reader *reader)
 {
+    assert(*reader->at == '"' || *reader->at == '\'');
     char quote = *reader->at;
     int width = reader->at[1] == quote && reader->at[2] == quote ? 3 : 1;
     for (reader->at += width; *reader->at; reader->at++) {

@@ -1,5 +1,6 @@
 #include "exchange/python_part.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <string.h>
 
@@ -52,6 +53,7 @@ static char *block_end(char *line)
 
 static void blank(char *from, const char *to)
 {
+    assert(from <= to && "lines stay where they were");
     for (; from < to; from++)
         *from = *from == '\n' ? '\n' : ' ';
 }
@@ -72,6 +74,7 @@ static bool is_false(const char *header, const char *name, size_t length)
 // Blocks under an argument that is False unless given.
 static void blank_unasked(struct file *file, const struct function *function)
 {
+    assert(function->start <= function->end);
     char *start = file->text + function->start, *stop = file->text + function->end;
     const char *body = strstr(start, ":\n");
     if (!body || body > stop) return;
@@ -90,6 +93,7 @@ static void blank_unasked(struct file *file, const struct function *function)
     }
 }
 
+// Functions past the most are read as a part of the last, and so never left out.
 static void find_functions(struct file *file)
 {
     for (char *line = file->text; *line && file->count < FUNCTIONS_MOST;) {
@@ -113,6 +117,7 @@ static void find_functions(struct file *file)
 static const char *find_word(const struct file *file, const struct function *function, size_t from,
                              const char *word)
 {
+    assert(from <= function->end);
     return memmem(file->text + from, function->end - from, word, strlen(word));
 }
 
@@ -140,6 +145,7 @@ static void find_calls(struct file *file)
 // Everything that it comes by, itself first.
 static void want(struct file *file, struct function *function)
 {
+    assert(function >= file->functions && function < file->functions + file->count);
     const bool *called = file->calls[function - file->functions];
     function->is_wanted = true;
     for (int i = 0; i < file->count; i++) {

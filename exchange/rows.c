@@ -1,9 +1,11 @@
 #include "exchange/rows.h"
 #include "core/names.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+// BY_ITSELF, which no fact is called like.
 static bool is_short(const struct exchange_row *row)
 {
     return row->fact[0] == '=';
@@ -12,6 +14,7 @@ static bool is_short(const struct exchange_row *row)
 // With a row for each value of BY_ITSELF.
 static const struct exchange_row *in_full(struct arena *arena, const struct exchange_row *rows)
 {
+    assert(rows);
     size_t most = 1;
     for (const struct exchange_row *row = rows; row->fact; row++)
         most += is_short(row) ? strlen(row->options) : 1;
@@ -28,9 +31,11 @@ static const struct exchange_row *in_full(struct arena *arena, const struct exch
             at += fact + 1 + value;
         }
     }
+    assert(into < full + most && "the last row stays empty: it ends the table");
     return full;
 }
 
+// An option more, beside those of the fact behind the sign.
 static bool is_extra(const struct exchange_row *row)
 {
     return row->fact[0] == '+';
@@ -39,6 +44,7 @@ static bool is_extra(const struct exchange_row *row)
 // "full:{}" with "12" in it.
 static const char *fill(struct arena *arena, const char *pattern, const char *value)
 {
+    assert(pattern && value);
     const char *hole = strstr(pattern, "{}");
     if (!hole) return pattern;
     return arena_print(arena, "%.*s%s%s", (int)(hole - pattern), pattern, value, hole + 2);
@@ -82,6 +88,7 @@ static const char *first_word(struct arena *arena, const char *value)
 static void add_options(const struct exchange_row *row, const char *value,
                         struct settings *settings)
 {
+    assert(row->options && value);
     struct arena *arena = settings->arena;
     const char *key, *pattern, *why = row->why;
     for (const char *at = row->options; (at = next_option(arena, at, &key, &pattern));) {
@@ -106,6 +113,7 @@ static bool says(const struct exchange_row *row, const struct facts *facts, cons
 static void say_fact(const struct exchange_row *rows, const struct facts *facts,
                      const struct fact *fact, struct settings *settings, struct refusals *refusals)
 {
+    assert(refusals->count >= 0);
     bool is_asked = false;
     for (const struct exchange_row *row = rows; row->fact; row++) {
         if (strcmp(row->fact, fact->name) != 0) continue;
@@ -127,6 +135,7 @@ static bool is_model(const char *name)
 void rows_export(const struct exchange_row *table, const struct facts *facts, bool has_model,
                  struct settings *settings, struct refusals *refusals)
 {
+    assert(table && facts->count >= 0);
     const struct exchange_row *rows = in_full(settings->arena, table);
     bool *is_said = ARENA_NEW(settings->arena, bool, facts->count);
     for (const struct exchange_row *row = rows; row->fact; row++) {
@@ -238,6 +247,7 @@ static bool has_own(const struct exchange_row *row, const struct settings *setti
 static void import_fact(const struct exchange_row *first, const struct settings *settings,
                         struct facts *facts)
 {
+    assert(!is_extra(first) && !facts_get(facts, first->fact));
     const struct exchange_row *odd = NULL;
     for (const struct exchange_row *row = first; row->fact; row++) {
         if (strcmp(row->fact, first->fact) != 0) continue;

@@ -13,6 +13,7 @@ struct setting *settings_find(const struct settings *settings, const char *key)
 
 static struct setting *append(struct settings *settings, const char *key)
 {
+    assert(*key && !settings_find(settings, key));
     ARENA_GROW(settings->arena, settings->items, settings->count, settings->capacity);
     struct setting *setting = &settings->items[settings->count++];
     *setting = (struct setting){.key = key};
@@ -33,6 +34,7 @@ void settings_add(struct settings *settings, const char *key, const char *value,
 
 void settings_read(struct settings *settings, const char *key, const char *value, int line)
 {
+    assert(value && line >= 0);
     struct setting *setting = settings_find(settings, key);
     if (!setting) setting = append(settings, key);
     setting->value = value;

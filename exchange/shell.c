@@ -3,6 +3,7 @@
 #include "core/file.h"
 #include "reports/page/markup.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <fnmatch.h>
 #include <stdlib.h>
@@ -36,6 +37,7 @@ static void skip_blanks(struct shell *shell, bool lines)
 // The length of a quoted text with both its quotes, or of a bracket behind a dollar.
 static size_t piece_length(struct shell *shell, const char *at)
 {
+    assert(*at && strchr("\"'`{(", *at));
     char close = *at == '{' ? '}' : *at == '(' ? ')' : *at, open = *at;
     size_t i = 1;
     for (int depth = 1; at[i] && depth; i++) {
@@ -179,6 +181,7 @@ static int test_of(const char *const *words, int count)
 // A branch, where none before it was taken.
 static void set_branch(struct shell_block *block, bool holds)
 {
+    assert(block);
     block->is_active = holds && !block->is_taken;
     block->is_taken = block->is_taken || holds;
 }
@@ -199,12 +202,15 @@ static struct shell_block *open_block(struct shell *shell, const char *word)
 
 static struct shell_block *top_block(struct shell *shell)
 {
+    assert(shell->depth >= 0 &&
+           (size_t)shell->depth <= sizeof shell->blocks / sizeof *shell->blocks);
     return shell->depth ? &shell->blocks[shell->depth - 1] : NULL;
 }
 
 // "a|b)" in front of a branch of a case. Where "esac" stands there is none.
 static void read_patterns(struct shell *shell)
 {
+    assert(top_block(shell) && top_block(shell)->word && "patterns are those of a case");
     struct shell_block *block = top_block(shell);
     bool is_one = false;
     skip_blanks(shell, true);

@@ -2,10 +2,12 @@
 
 #include "reports/page/markup.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
+// The last assignment counts: lines above a use come first.
 const char *shell_value(const struct shell *shell, const char *name)
 {
     for (int i = shell->variable_count; i-- > 0;) {
@@ -16,6 +18,7 @@ const char *shell_value(const struct shell *shell, const char *name)
 
 void shell_assign(struct shell *shell, const char *name, const char *value, bool appends)
 {
+    assert(*name && value);
     const char *before = appends ? shell_value(shell, name) : NULL;
     if (before) value = arena_print(shell->arena, "%s %s", before, value);
     ARENA_GROW(shell->arena, shell->variables, shell->variable_count, shell->variable_capacity);
@@ -88,6 +91,7 @@ static double sum_of(struct sum *sum)
 // Where the bracket that stands at `text` closes; the end where it does not.
 static size_t bracket_length(const char *text, char open, char close)
 {
+    assert(*text == open);
     int depth = 0;
     size_t i = 0;
     for (; text[i]; i++) {
@@ -184,6 +188,7 @@ static const char *expand(const struct shell *shell, const char *text, size_t le
         }
         at += 1 + used;
     }
+    assert(result.text);
     return result.text ? result.text : "";
 }
 

@@ -1,5 +1,6 @@
 #include "exchange/target.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define TARGET(id) extern const struct exchange_target id##_TARGET;
@@ -13,6 +14,7 @@ const struct exchange_target *const TARGETS[] = {
 bool target_runs_on(struct arena *arena, const struct exchange_target *target,
                     const struct stack *stack, const struct cluster *cluster, const char **why)
 {
+    assert(cluster->node_group_count > 0);
     const struct device *device = cluster->nodes[0].device;
     if (stack_is_for(stack, device->kind)) return true;
     *why = arena_print(arena, "%s %s does not run on %s (%s) of %s", target->program,
@@ -39,6 +41,7 @@ const struct exchange_target *target_find(const char *name, struct err *err)
     return NULL;
 }
 
+// First what no program could use, then what this one takes no notice of.
 void target_clean(const struct exchange_target *target, struct facts *facts)
 {
     int kept = 0;
@@ -75,6 +78,7 @@ bool target_option(struct arena *arena, const struct exchange_target *target, co
 struct settings target_part(struct arena *arena, const struct exchange_target *target,
                             const struct settings *settings, bool is_beside)
 {
+    assert(!is_beside || target->beside.file);
     struct settings part = {.arena = arena};
     const char *prefix = target->beside.file ? target->beside.prefix : NULL;
     size_t length = prefix ? strlen(prefix) : 0;
@@ -90,6 +94,7 @@ struct settings target_part(struct arena *arena, const struct exchange_target *t
 void target_join(const struct exchange_target *target, const struct settings *beside,
                  struct settings *settings)
 {
+    assert(target->beside.prefix && "only a target with a second file joins it");
     for (int i = 0; i < beside->count; i++) {
         const struct setting *setting = &beside->items[i];
         const char *key = arena_print(settings->arena, "%s%s", target->beside.prefix, setting->key);

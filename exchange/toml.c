@@ -2,12 +2,14 @@
 #include "exchange/values.h"
 #include "reports/page/markup.h"
 
+#include <assert.h>
 #include <string.h>
 
 // TOML: sections and one value a line; lists may go on over lines.
 
 static void put_value(struct markup *text, const struct setting *setting)
 {
+    assert(*key_name(setting->key));
     if (setting->why) markup_print(text, "# %s\n", setting->why);
     const char *value = setting->value;
     if (value_is_bare(value)) {
@@ -17,6 +19,7 @@ static void put_value(struct markup *text, const struct setting *setting)
     }
 }
 
+// A section is written once, where its first key stands, with all its keys.
 static char *write_toml(struct arena *arena, const struct settings *settings,
                         const struct syntax_head *head)
 {
@@ -78,6 +81,7 @@ static bool read_line(const char *path, const char *at, const char **section, in
     const char *key = **section ? arena_print(arena, "%s.%s", *section, name) : name;
     int first = *line;
     size_t value = whole_length(equals + 1, line);
+    assert(*line >= first);
     settings_read(settings, key, value_unquoted(arena, equals + 1, value), first);
     *length = (size_t)(equals - at) + 1 + value;
     return true;

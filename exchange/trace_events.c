@@ -2,6 +2,7 @@
 
 #include "exchange/trace_scan.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -124,6 +125,7 @@ static bool read_event(struct reader *reader)
                        scan->path, scan->line, record.event.name);
     }
     ARENA_GROW(reader->arena, events->items, events->count, events->capacity);
+    assert(record.event.duration_us >= 0);
     events->items[events->count++] = record.event;
     return true;
 }

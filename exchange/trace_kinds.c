@@ -1,6 +1,7 @@
 #include "exchange/trace_kinds.h"
 #include "core/names.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <string.h>
 
@@ -71,6 +72,7 @@ const char *trace_kind_of(const struct trace_event *event)
     return "other";
 }
 
+// As kernels are told by their names above, so that both sides have the same kinds.
 static const char *op_kind_of(enum op_kind kind)
 {
     switch (kind) {
@@ -110,6 +112,7 @@ static const char *op_kind_of(enum op_kind kind)
 
 const char *line_kind_of(const struct breakdown_line *line)
 {
+    assert(line->price);
     const struct ledger_line *price = line->price;
     if (price->collective != COLLECTIVE_NONE) {
         const char *name = collective_name(price->collective);

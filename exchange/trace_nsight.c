@@ -3,6 +3,7 @@
 #include "core/plain.h"
 #include "exchange/database.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <math.h>
 #include <string.h>
@@ -68,6 +69,7 @@ static bool is_step_name(const char *name)
 
 static bool lies_in(const struct step *inner, const struct step *outer)
 {
+    assert(outer->start_ns <= outer->end_ns);
     return inner->process == outer->process && inner->start_ns >= outer->start_ns &&
            inner->end_ns <= outer->end_ns;
 }
@@ -75,6 +77,7 @@ static bool lies_in(const struct step *inner, const struct step *outer)
 // Ranges come by their starts, the longer first: what lies in one before is no step of its own.
 static void keep_step(struct reader *reader, const struct step *step)
 {
+    assert(step->end_ns > step->start_ns);
     for (int i = reader->step_count - 1; i >= 0; i--)
         if (lies_in(step, &reader->steps[i])) return;
     ARENA_GROW(reader->arena, reader->steps, reader->step_count, reader->step_capacity);
@@ -114,6 +117,7 @@ static int rank_of(struct reader *reader, int64_t process, int64_t device)
 
 static void put_event(struct reader *reader, const struct trace_event *event)
 {
+    assert(event->duration_us >= 0);
     struct trace_events *events = reader->events;
     ARENA_GROW(reader->arena, events->items, events->count, events->capacity);
     events->items[events->count++] = *event;
@@ -141,6 +145,7 @@ static const char *name_of_row(struct reader *reader)
 
 static bool read_work(struct reader *reader, size_t kind, struct err *err)
 {
+    assert(kind < sizeof WORK / sizeof *WORK);
     // A launch is found by its number and process; where launches were not traced, the work counts
     // by its own start.
     const char *launch =

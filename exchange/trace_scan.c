@@ -4,6 +4,7 @@
 #include "core/json.h"
 #include "core/plain.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -30,6 +31,7 @@ bool scan_open(struct trace_scan *scan, const char *path, struct err *err)
 
 void scan_close(struct trace_scan *scan)
 {
+    assert(scan->depth >= 0);
     if (scan->file) gzclose_r(scan->file);
     scan->file = NULL;
 }
@@ -57,6 +59,7 @@ static int peek_byte(struct trace_scan *scan)
     return scan->length > 0 ? scan->buffer[0] : -1;
 }
 
+// Lines and columns count from 1 and by bytes, as all places of errors do.
 static int take_byte(struct trace_scan *scan)
 {
     int byte = peek_byte(scan);
@@ -91,6 +94,7 @@ bool scan_take(struct trace_scan *scan, char wanted)
 // Before a member or an item: a comma between two, the bracket behind the last.
 static bool another(struct trace_scan *scan, bool *first, char closing)
 {
+    assert(scan->depth > 0);
     if (scan->err->kind) return false;
     int next = scan_peek(scan);
     if (next == (unsigned char)closing) {
@@ -155,6 +159,7 @@ static int escaped(struct trace_scan *scan)
 // Cuts a character that is not whole and makes the rest plain.
 static void end_text(char *text, size_t length)
 {
+    assert(length < SCAN_TEXT_BYTES);
     text[length] = '\0';
     size_t at = 0;
     while (at < length) {

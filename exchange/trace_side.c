@@ -6,6 +6,7 @@
 #include "exchange/trace_nsight.h"
 #include "exchange/trace_scan.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,6 +95,7 @@ static double end_us(const struct trace_event *event)
 static void split_time(const struct trace_event **list, int count, struct arena *arena,
                        double *own_us)
 {
+    assert(count > 0);
     int *open = ARENA_NEW(arena, int, count);
     int depth = 0;
     for (int i = 0; i < count; i++) {
@@ -135,6 +137,7 @@ static void sum_tasks(struct side_file *file)
         last->bytes += task->bytes;
         last->s += task->s;
     }
+    assert(kept <= file->task_count);
     file->task_count = kept;
 }
 
@@ -143,6 +146,7 @@ static double read_steps(struct arena *arena, const struct trace_events *events,
                          const struct trace_event *const *list, int count, int steps_told,
                          struct side_file *file)
 {
+    assert(count > 0 && steps_told >= 0);
     for (int i = 0; i < events->count && !steps_told; i++) {
         if (!is_step(&events->items[i])) continue;
         ARENA_GROW(arena, file->step_s, file->step_count, file->step_capacity);
@@ -158,6 +162,7 @@ static double read_steps(struct arena *arena, const struct trace_events *events,
     int steps = steps_told ? steps_told : 1;
     file->step_s[0] = (last - first) * 1e-6 / steps;
     file->step_count = 1;
+    assert(first <= last);
     return (double)steps * events->rank_count;
 }
 

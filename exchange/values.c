@@ -1,5 +1,6 @@
 #include "exchange/values.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,7 @@ const char *key_group(struct arena *arena, const char *key)
     return dot ? arena_print(arena, "%.*s", (int)(dot - key), key) : "";
 }
 
+// A comma behind a value is of the list that it stood in.
 const char *value_unquoted(struct arena *arena, const char *text, size_t length)
 {
     while (length > 0 && strchr(" \t", *text)) {
@@ -50,5 +52,6 @@ size_t value_length(const char *line)
             break;
         }
     }
+    assert(!line[i] || line[i] == '\n' || line[i] == '#');
     return i;
 }

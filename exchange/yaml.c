@@ -2,6 +2,7 @@
 #include "exchange/values.h"
 #include "reports/page/markup.h"
 
+#include <assert.h>
 #include <string.h>
 
 // YAML as configurations have it: maps nested by indentation, one value a line; lists are read as
@@ -9,9 +10,11 @@
 
 enum { DEPTH_MAX = 16 };
 
+// A map is written once, where its first key stands, with all below it.
 static void put_group(struct markup *text, const struct settings *settings, const char *group,
                       int depth, bool *is_written)
 {
+    assert(depth >= 0);
     struct arena *arena = text->arena;
     size_t length = strlen(group);
     for (int i = 0; i < settings->count; i++) {
@@ -52,6 +55,7 @@ struct levels {
 
 static const char *key_of(struct arena *arena, const struct levels *levels, const char *name)
 {
+    assert(levels->depth >= 0 && levels->depth <= DEPTH_MAX);
     const char *key = name;
     for (int i = levels->depth; i-- > 0;)
         key = arena_print(arena, "%s.%s", levels->names[i], key);
@@ -104,6 +108,7 @@ static bool read_line(const char *path, const char *at, int line, struct levels 
     }
     if (levels->depth == DEPTH_MAX)
         return err_set(err, ERR_INPUT, "%s:%d: nested deeper than %d", path, line, DEPTH_MAX);
+    assert(levels->depth == 0 || levels->indents[levels->depth - 1] < indent);
     levels->indents[levels->depth] = indent;
     levels->names[levels->depth++] = name;
     return true;

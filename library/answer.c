@@ -44,6 +44,7 @@ static const char *plan_of(struct arena *arena, const struct found *found, struc
                            bands, err);
 }
 
+// Three ends, of which a caller tells exactly one: a plan, why nothing fits, or a wrong question.
 struct answer answer_question(struct arena *arena, const struct json *question, struct err *err)
 {
     struct answer answer = {.notes = ""};

@@ -30,6 +30,7 @@ static void warn(const struct inquiry *inquiry, const char *line)
 const struct model_config *inquiry_model(struct arena *arena, const struct inquiry *inquiry,
                                          struct err *err)
 {
+    assert(inquiry->model && "who asks has said a model");
     return model_load(arena, inquiry->model, inquiry->ear.warn, inquiry->ear.context, err);
 }
 
@@ -51,6 +52,7 @@ bool inquiry_kernels(struct arena *arena, const char *name, const struct cluster
 bool inquiry_cluster(struct arena *arena, const struct inquiry *inquiry, struct cluster *cluster,
                      struct search_request *request, struct err *err)
 {
+    assert(inquiry->nodes >= 0 && inquiry->gpus >= 0 && inquiry->device_memory_bytes >= 0);
     if (inquiry->nodes && !cluster_set_nodes(cluster, inquiry->nodes, err)) return false;
     if (inquiry->gpus && !cluster_take_gpus(cluster, inquiry->gpus, err)) return false;
     if (inquiry->device_memory_bytes > 0)
@@ -64,6 +66,7 @@ bool inquiry_cluster(struct arena *arena, const struct inquiry *inquiry, struct 
 static bool load_cluster(struct arena *arena, const struct inquiry *inquiry,
                          struct search_request *request, struct err *err)
 {
+    assert(inquiry->cluster && "who asks has said a cluster");
     struct cluster *cluster = cluster_load(arena, inquiry->cluster, err);
     if (!cluster) return false;
     if (cluster->note) note(inquiry, cluster->note);
@@ -94,6 +97,7 @@ void inquiry_workload(const struct inquiry *inquiry, const struct cluster *clust
 int64_t inquiry_seq_len(struct arena *arena, const struct inquiry *inquiry,
                         const struct model_config *model, int64_t given)
 {
+    assert(given >= 0);
     const struct import_options options = {.flash = true};
     const struct graph *graph = model_graph(arena, model, &options);
     int64_t most = graph->seq_len_max;
@@ -118,6 +122,7 @@ int64_t inquiry_seq_len(struct arena *arena, const struct inquiry *inquiry,
 static void fill_workload(struct arena *arena, const struct inquiry *inquiry,
                           struct search_request *request)
 {
+    assert(inquiry->global_batch >= 0 && request->cluster->rank_count > 0);
     struct workload *workload = &request->workload;
     inquiry_workload(inquiry, request->cluster, workload);
     workload->seq_len = inquiry_seq_len(arena, inquiry, request->model, inquiry->seq_len);
@@ -130,6 +135,7 @@ static void fill_workload(struct arena *arena, const struct inquiry *inquiry,
     // A batch of GPUs would be hours a step; what is planned for CPU ranks is to be run on them.
     if (is_cpu(request->cluster)) batch = ranks;
     workload->global_batch = batch > 0 ? batch : ranks;
+    assert(workload->global_batch % ranks == 0 && "every rank has as many sequences");
     note(inquiry, arena_print(arena, "--global-batch not given, taking %lld sequences",
                               (long long)workload->global_batch));
 }
@@ -163,6 +169,7 @@ bool inquiry_stack(struct arena *arena, const struct inquiry *inquiry,
                    int cluster_count, enum precision precision, const struct stack **stack,
                    struct err *err)
 {
+    assert(cluster_count > 0);
     const struct import_options options = {.flash = true};
     const struct graph *graph = model_graph(arena, model, &options);
     bool has_experts = graph->expert_count > 0;

@@ -43,6 +43,7 @@ void meshwright_free(struct meshwright *plan)
 
 static void begin(struct meshwright *plan)
 {
+    assert(plan && "a handle comes of meshwright_new");
     arena_free(&plan->last);
     plan->last = (struct arena){0};
     plan->text = plan->notes = "";
@@ -52,6 +53,7 @@ static void begin(struct meshwright *plan)
 // The status of a call. Its error names members, not options.
 static int end(struct meshwright *plan)
 {
+    assert((int)plan->err.kind <= MESHWRIGHT_MACHINE_FAILED);
     inquiry_members(plan->err.text);
     return (int)plan->err.kind;
 }
@@ -66,6 +68,7 @@ static bool parse(struct meshwright *plan, const char *name, const char *text, s
     return true;
 }
 
+// A text of the last call would go with the next one: the plan outlives it.
 static void keep(struct meshwright *plan, const char *text)
 {
     plan->plan = arena_copy(&plan->kept, text);
@@ -106,6 +109,7 @@ int meshwright_plan(struct meshwright *plan, const char *question)
     const struct answer answer = answer_question(&plan->last, &root, &plan->err);
     if (plan->err.kind) return end(plan);
     plan->notes = answer.notes;
+    assert((answer.plan != NULL) != (answer.reason != NULL) && "a plan, or why there is none");
     if (!answer.plan) {
         err_set(&plan->err, ERR_USAGE, "%s", answer.reason);
         end(plan);

@@ -4,6 +4,7 @@
 #include "library/inquiry.h"
 #include "library/serve_tools.h"
 
+#include <assert.h>
 #include <string.h>
 
 // JSON-RPC's own numbers.
@@ -28,6 +29,7 @@ static struct json_writer begin(struct arena *arena, const struct json *id)
     return writer;
 }
 
+// One message is one line: the writer ends a document with a new line.
 static char *end(struct json_writer *writer)
 {
     json_close(writer, '}');
@@ -37,6 +39,7 @@ static char *end(struct json_writer *writer)
 
 static char *fail(struct arena *arena, const struct json *id, int code, const char *message)
 {
+    assert(code < 0 && *message && "numbers of JSON-RPC's own errors are below 0");
     struct json_writer writer = begin(arena, id);
     json_open_flat(&writer, "error", '{');
     json_put_i64(&writer, "code", code);

@@ -6,6 +6,7 @@
 #include "library/answer.h"
 #include "reports/page/replan.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum { FILE_BYTES_MAX = 64 << 20 };
@@ -52,6 +53,7 @@ static const char *layout_of(struct arena *arena, const struct json *plan)
 static void describe(struct arena *arena, const struct json *plan, const char *next,
                      struct serve_answer *answer)
 {
+    assert(json_is_object(plan) && *next);
     const struct json prediction = json_find(plan, "prediction");
     const struct json band = json_find(&prediction, "band"), memory = json_find(plan, "memory");
     const struct json parallel = json_find(plan, "parallel");
@@ -268,6 +270,7 @@ static bool band_of(struct arena *arena, const struct compare_side *side, struct
 static const char *write_bands(struct arena *arena, struct json_writer *writer,
                                const struct side_band bands[2])
 {
+    assert(bands[0].provenance && bands[1].provenance);
     static const char *const SIDES[] = {"base", "new"};
     bool overlap = bands[0].low_s <= bands[1].high_s && bands[1].low_s <= bands[0].high_s;
     const char *text = "";

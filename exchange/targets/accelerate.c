@@ -3,6 +3,7 @@
 #include "exchange/target.h"
 #include "exchange/targets/forms.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,6 +126,7 @@ static int64_t size(const struct settings *settings, const char *key, int64_t ab
 
 static void put(struct settings *settings, const char *key, int64_t value)
 {
+    assert(value >= 0);
     settings_read(settings, key, number(settings->arena, value), 0);
     settings_find(settings, key)->is_used = true;
 }

@@ -1,5 +1,6 @@
 #include "exchange/targets/forms.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -136,6 +137,7 @@ static const char *even(struct arena *arena, const struct facts *facts, const ch
     return is_even(facts, pieces) ? pieces : NULL;
 }
 
+// A stack of layers that says nothing of stages splits evenly, where it can.
 static const char *even_pieces(struct arena *arena, const struct facts *facts, const char *text)
 {
     int64_t layers = facts_number(facts, "model.layers", 0), chunks = facts_number(facts, "vpp", 0);
@@ -163,6 +165,7 @@ static const char *chunks_of_layers(struct arena *arena, const struct facts *fac
     int64_t layers = facts_number(facts, "model.layers", 0), each = atoi(text);
     int64_t stages = facts_number(facts, "pp", 1);
     if (each <= 0 || layers == 0 || layers % (each * stages)) return NULL;
+    assert(layers / each / stages > 0);
     return number(arena, layers / each / stages);
 }
 const struct exchange_form EVEN_VPP_FORM = {layers_of_chunk, chunks_of_layers};

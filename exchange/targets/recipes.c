@@ -3,6 +3,7 @@
 #include "core/file.h"
 #include "exchange/targets/forms.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,7 @@ static bool is_none_read(const char *key)
     return false;
 }
 
+// A size that is no number, as a name of Python, says nothing.
 static int64_t number_of(const struct settings *settings, const char *key, bool *is_there)
 {
     struct setting *setting = settings_find(settings, key);
@@ -63,6 +65,7 @@ void recipe_prepare(const struct recipe_section *sections, struct settings *sett
         settings_read(&kept, key, setting->value, setting->line);
         settings_find(&kept, key)->is_used = setting->is_used || is_none;
     }
+    assert(kept.count <= settings->count && "keys of two classes may be one");
     *settings = kept;
     put_world(settings);
     for (int i = 0; i < settings->count; i++) {
