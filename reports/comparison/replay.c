@@ -2,6 +2,8 @@
 
 #include "plan/script/script.h"
 
+#include <assert.h>
+
 // Blocks of threads that NCCL gives a collective between GPUs of one node, at most, are as many; it
 // has no model, and takes fewer multiprocessors from kernels than a device has by far.
 enum { MULTIPROCESSORS = 16 };
@@ -9,6 +11,7 @@ enum { MULTIPROCESSORS = 16 };
 // The axes along which the ranks differ.
 static unsigned axes_of(const struct mesh *mesh, const int *ranks, int count)
 {
+    assert(count > 0);
     unsigned axes = 0;
     for (int a = 0; a < mesh->axis_count; a++) {
         for (int i = 1; i < count; i++) {
@@ -22,6 +25,7 @@ static unsigned axes_of(const struct mesh *mesh, const int *ranks, int count)
 // Of stages with unlike numbers of ranks: one stage's, all, or two of two stages.
 static struct group_shape unlike_group(const struct replay *replay, const int *ranks, int count)
 {
+    assert(count > 1);
     struct program room;
     const struct program *program = replay->evaluation->program;
     const struct cluster *cluster = replay->request->cluster;
@@ -32,8 +36,10 @@ static struct group_shape unlike_group(const struct replay *replay, const int *r
     return route_pair(cluster, first < last ? first : last, first < last ? last : first, 1);
 }
 
+// A group of one is the other end of a message: this rank is the second.
 static double exchange_s(void *context, int collective, const int *ranks, int count, int64_t bytes)
 {
+    assert(count > 0 && bytes >= 0);
     const struct replay *replay = context;
     const struct mesh *mesh = &replay->evaluation->program->mesh;
     const int ends[] = {replay->rank, ranks[0]};
@@ -52,6 +58,7 @@ static double exchange_s(void *context, int collective, const int *ranks, int co
 // End of the span of a task on the stage's timeline; 0: the simulation does not show it.
 static double end_s(const struct replay *replay, int task)
 {
+    assert(task >= 0 && task < replay->script->task_count);
     const struct trace *trace = &replay->evaluation->simulation->trace;
     struct task_id id = script_task_id(replay->script, task);
     int number = task_number(&replay->evaluation->program->shape, &id);
@@ -67,6 +74,7 @@ static double end_s(const struct replay *replay, int task)
 // Messages in which the tensors of a task come: one a tensor, but between stages of unlike meshes.
 static int messages_of(const struct replay *replay, const struct script_task *task)
 {
+    assert(task->kind == TASK_RECEIVE);
     struct arena scratch = {0};
     int count = 0;
     for (int i = 0; i < task->output_count; i++) {
@@ -100,5 +108,6 @@ struct communicator_delays *replay_delays(struct arena *arena, const struct repl
         for (int i = messages_of(replay, &script->tasks[t]); i > 0; i--)
             arrival_s[delays->arrival_count++] = arrives_s;
     }
+    assert(delays->arrival_count == count && "every message has its moment");
     return delays;
 }

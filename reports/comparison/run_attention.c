@@ -2,10 +2,13 @@
 #include "core/units.h"
 #include "reports/comparison/run_compare.h"
 
+#include <assert.h>
+
 // Which way attention went: fused kernels, or scores in memory, and why.
 
 static const char *shape_text(struct arena *arena, const struct attention_path *way)
 {
+    assert(way->heads > 0 && way->width > 0);
     const char *heads = way->kv_heads == way->heads
                             ? ""
                             : arena_print(arena, " (%lld of keys)", (long long)way->kv_heads);
@@ -26,6 +29,7 @@ static const char *direction_of(const struct attention_path *way)
 
 char *run_attention_text(struct arena *arena, const struct run_compare *compare)
 {
+    assert(compare->result->attention_count >= 0);
     const struct run_result *result = compare->result;
     if (result->attention_count == 0) return arena_print(arena, "%s", "");
     struct table table = table_new(arena, "lllrl");

@@ -19,8 +19,10 @@ static struct run_row *find_row(struct run_compare *compare, enum run_group grou
     return row;
 }
 
+// A fetch is from the host: it has no axis.
 static const char *collective_text(struct arena *arena, enum axis axis, enum collective collective)
 {
+    assert(axis < AXIS_COUNT && collective < COLLECTIVE_COUNT);
     if (collective == COLLECTIVE_FETCH) return collective_name(collective);
     return arena_print(arena, "%s %s", axis_name(axis), collective_name(collective));
 }
@@ -73,6 +75,7 @@ static void add_predicted_slots(struct arena *arena, struct run_compare *compare
         struct run_row *row = find_row(compare, RUN_TASK, task_kind_name((enum task_kind)kind));
         row->predicted_s += ranks * (double)(span->end_ns - span->start_ns) * 1e-9;
         int place = span->rank * program->shape.chunk_count + id.chunk;
+        assert(place >= 0 && place < program->shape.stage_count * program->shape.chunk_count);
         if (works[place * PHASE_COUNT + kind]) row->predicted_count += ranks;
     }
     for (int i = 0; i < compare->row_count; i++) {
@@ -124,6 +127,7 @@ static void join_backward(struct run_compare *compare)
     struct run_row *back = find_row(compare, RUN_TASK, "B");
     back->predicted_s += weight->predicted_s;
     struct run_row *end = &compare->rows[--compare->row_count];
+    assert(weight <= end);
     memmove(weight, weight + 1, (size_t)(end - weight) * sizeof *weight);
 }
 
@@ -136,6 +140,7 @@ static double median_step(struct arena *arena, const struct run_result *result)
     return sort_median(sorted, (size_t)count);
 }
 
+// The first has nothing before it.
 static double mean_between(const struct run_result *result)
 {
     double sum_s = 0;
@@ -144,6 +149,7 @@ static double mean_between(const struct run_result *result)
     return result->step_count > 1 ? sum_s / (result->step_count - 1) : 0;
 }
 
+// Of the stage that works most, since the step is as long as its.
 static double moved_s(struct arena *arena, const struct evaluation_request *request,
                       const struct evaluation *evaluation)
 {
@@ -161,6 +167,7 @@ struct run_compare run_compare_make(struct arena *arena, const struct evaluation
                                     const struct ledger *ledger, struct run_memory memory,
                                     struct run_widths widths, const struct run_result *result)
 {
+    assert(result->step_count >= 0 && memory.peak_bytes >= 0);
     int rows_max = TASK_KIND_COUNT + 2 + OP_KIND_COUNT + (AXIS_COUNT + 1) * COLLECTIVE_COUNT + 1;
     struct run_compare compare = {.request = request,
                                   .evaluation = evaluation,

@@ -1,6 +1,8 @@
 #include "core/json_write.h"
 #include "reports/comparison/run_compare.h"
 
+#include <assert.h>
+
 // JSON has no word for what is not finite.
 static void put_numbers(struct json_writer *writer, const char *key, const double *values,
                         int count)
@@ -28,12 +30,14 @@ static void put_facts(struct json_writer *writer, const struct run_facts *facts)
     json_close(writer, '}');
 }
 
+// Names of groups are a contract: executor/run.schema.json.
 static void put_rows(struct json_writer *writer, const struct run_compare *compare)
 {
     static const char *const GROUPS[] = {"task", "operator", "collective"};
     json_open(writer, "kinds", '[');
     for (int i = 0; i < compare->row_count; i++) {
         const struct run_row *row = &compare->rows[i];
+        assert((size_t)row->group < sizeof GROUPS / sizeof *GROUPS);
         json_open_flat(writer, NULL, '{');
         json_put_text(writer, "group", GROUPS[row->group]);
         json_put_text(writer, "kind", row->name);
@@ -98,6 +102,7 @@ static void put_attention(struct json_writer *writer, const struct run_result *r
 // A span is [rank, stream, task, start_ns, end_ns].
 static void put_trace(struct json_writer *writer, const struct trace *trace)
 {
+    assert(trace->span_count >= 0);
     json_open(writer, "trace", '[');
     for (int64_t i = 0; i < trace->span_count; i++) {
         const struct span *span = &trace->spans[i];
@@ -115,6 +120,7 @@ static void put_trace(struct json_writer *writer, const struct trace *trace)
 // [from, to, bytes] of each pair that has any.
 static void put_traffic(struct json_writer *writer, const struct run_result *result)
 {
+    assert(result->trace.rank_count >= 0);
     int ranks = result->trace.rank_count;
     json_open(writer, "traffic", '[');
     for (int pair = 0; result->traffic_bytes && pair < ranks * ranks; pair++) {
@@ -130,6 +136,7 @@ static void put_traffic(struct json_writer *writer, const struct run_result *res
 
 static void put_saved(struct json_writer *writer, const struct run_compare *compare)
 {
+    assert(compare->result->saved.every > 0);
     const struct run_saved *saved = &compare->result->saved;
     json_open(writer, "checkpoints", '{');
     json_put_i64(writer, "count", saved->count);
@@ -146,6 +153,7 @@ static void put_saved(struct json_writer *writer, const struct run_compare *comp
 
 static void put_input(struct json_writer *writer, const struct run_compare *compare)
 {
+    assert(compare->result->input.reader_count > 0);
     const struct input_price *predicted = &compare->input;
     const struct run_input *measured = &compare->result->input;
     json_open(writer, "input", '{');
@@ -168,6 +176,7 @@ static void put_input(struct json_writer *writer, const struct run_compare *comp
 char *run_json_text(struct arena *arena, const struct run_compare *compare,
                     const struct run_facts *facts)
 {
+    assert(facts->rank_count > 0);
     const struct run_result *result = compare->result;
     struct json_writer writer = {.arena = arena};
     json_open(&writer, NULL, '{');

@@ -2,6 +2,7 @@
 #include "simulator/engine.h"
 #include "simulator/timeline.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Two timelines in one: predicted rank r (one a stage) is process r, measured ranks come behind.
@@ -12,6 +13,8 @@ struct overlay {
 // Which of the two a span of the overlay is of.
 static const struct trace *half_of(const struct overlay *overlay, const struct span *span)
 {
+    assert(span->rank >= 0 &&
+           span->rank < overlay->predicted.rank_count + overlay->measured.rank_count);
     return span->rank < overlay->predicted.rank_count ? &overlay->predicted : &overlay->measured;
 }
 
@@ -38,6 +41,7 @@ static void span_args(const void *context, int64_t index, struct json_writer *wr
 {
     const struct overlay *overlay = context;
     int64_t count = overlay->predicted.span_count;
+    assert(index >= 0 && index < count + overlay->measured.span_count);
     const struct trace *half = index < count ? &overlay->predicted : &overlay->measured;
     half->span_args(half->context, index < count ? index : index - count, writer);
 }
@@ -63,6 +67,7 @@ static void join_spans(struct arena *arena, const struct overlay *both, struct t
     }
 }
 
+// Arrows go between spans by their numbers, which those of the other half move.
 static void join_flows(struct arena *arena, const struct overlay *both, struct trace *shown)
 {
     const struct trace *above = &both->predicted, *below = &both->measured;
@@ -76,9 +81,11 @@ static void join_flows(struct arena *arena, const struct overlay *both, struct t
         flow->from += above->span_count;
         flow->to += above->span_count;
     }
+    assert(shown->flow_count == above->flow_count + below->flow_count);
     shown->flows = flows;
 }
 
+// Levels go by ranks, as spans do.
 static void join_levels(struct arena *arena, const struct overlay *both, struct trace *shown)
 {
     const struct trace *above = &both->predicted, *below = &both->measured;
@@ -91,6 +98,7 @@ static void join_levels(struct arena *arena, const struct overlay *both, struct 
         *level = below->levels[i];
         level->rank += above->rank_count;
     }
+    assert(shown->level_count == above->level_count + below->level_count);
     shown->levels = levels;
 }
 

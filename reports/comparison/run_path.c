@@ -1,5 +1,6 @@
 #include "reports/comparison/run_ranks.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,6 +43,7 @@ static int task_order(const void *a, const void *b)
 static int64_t count_below(const struct span *const *list, int64_t count, const struct span *key,
                            int (*order)(const void *, const void *))
 {
+    assert(count >= 0);
     int64_t low = 0, high = count;
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
@@ -162,6 +164,7 @@ static const char *words_of(const struct path_walk *walk, const struct span *spa
 static void add(const struct path_walk *walk, int rank, const char *what, int64_t from_ns,
                 int64_t to_ns)
 {
+    assert(from_ns <= to_ns && walk->ranks[rank]);
     struct run_ranks *result = walk->result;
     double s = 1e-9 * (double)(to_ns - from_ns);
     int at = 0;
@@ -186,6 +189,7 @@ static int64_t compute_from(const struct path_walk *walk, const struct span *spa
     return from_ns;
 }
 
+// Both orders hold the spans themselves, so that what is found has its number in the trace.
 static void index_spans(struct path_walk *walk)
 {
     const struct trace *trace = walk->trace;
@@ -197,8 +201,10 @@ static void index_spans(struct path_walk *walk)
         walk->by_start[i] = walk->by_task[i] = &trace->spans[i];
     qsort(walk->by_start, (size_t)count, sizeof *walk->by_start, start_order);
     qsort(walk->by_task, (size_t)count, sizeof *walk->by_task, task_order);
-    for (int64_t i = 0; i < trace->flow_count; i++)
+    for (int64_t i = 0; i < trace->flow_count; i++) {
+        assert(trace->flows[i].to >= 0 && trace->flows[i].to < count);
         walk->flow_to[trace->flows[i].to] = &trace->flows[i];
+    }
 }
 
 void run_path_walk(struct arena *scratch, const struct program *program, const struct trace *trace,
@@ -224,6 +230,7 @@ void run_path_walk(struct arena *scratch, const struct program *program, const s
         const struct span *cause = span->stream == STREAM_COMPUTE ? span : cause_of(&walk, span);
         int64_t from_ns =
             span->stream == STREAM_COMPUTE ? compute_from(&walk, span, at_ns) : cause->start_ns;
+        assert(from_ns < at_ns && "every turn goes back in time");
         add(&walk, rank, words_of(&walk, span), from_ns, at_ns);
         rank = cause->rank;
         at_ns = from_ns;

@@ -2,6 +2,7 @@
 #include "core/sort.h"
 #include "simulator/timeline.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,6 +43,7 @@ static void fill_times(const struct schedule_shape *shape, const struct span *sp
     // Of compute what no exchange inside a task takes.
     int64_t compute_ns = covered_ns(shape, spans, count, IN_COMPUTE | IN_TASK) -
                          covered_ns(shape, spans, count, IN_TASK);
+    assert(compute_ns >= 0 && compute_ns <= all_ns && all_ns <= step_ns);
     times->compute_s = 1e-9 * (double)compute_ns;
     times->exchange_s = 1e-9 * (double)(all_ns - compute_ns);
     times->wait_s = 1e-9 * (double)(step_ns - all_ns);
@@ -73,9 +75,11 @@ static int times_of(struct arena *arena, struct arena *scratch, const struct sch
         (*times)[count].rank = spans[first].rank;
         fill_times(shape, spans + first, next - first, step_ns, &(*times)[count++]);
     }
+    assert(count <= trace->rank_count);
     return count;
 }
 
+// Stages have unlike work: a rank is behind where it is slower than those with the same.
 static void compare_with_stage(struct arena *scratch, struct run_ranks *result)
 {
     for (int i = 0; i < result->rank_count; i++) {
@@ -85,6 +89,7 @@ static void compare_with_stage(struct arena *scratch, struct run_ranks *result)
         for (int other = 0; other < result->rank_count; other++)
             if (result->ranks[other].stage == result->ranks[i].stage)
                 alike[count++] = result->ranks[other].compute_s;
+        assert(count > 0 && "a rank is of its own stage");
         double median = sort_median(alike, (size_t)count);
         if (median > 0) result->ranks[i].behind_ratio = result->ranks[i].compute_s / median - 1;
         arena_reset(scratch, mark);
@@ -119,6 +124,7 @@ struct run_ranks run_ranks_make(struct arena *arena, struct arena *scratch,
     struct rank_times **by_rank = ARENA_NEW(scratch, struct rank_times *, trace->rank_count);
     for (int i = 0; i < result.rank_count; i++) {
         struct rank_times *times = &result.ranks[i];
+        assert(times->rank >= 0 && times->rank < trace->rank_count);
         by_rank[times->rank] = times;
         times->stage = mesh_stage_of(&program->mesh, times->rank);
         // The simulated trace has a rank for each stage.

@@ -2,6 +2,7 @@
 #include "core/hash.h"
 #include "core/sort.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum { TASKS_MAX = 1 << 30 };  // numbers of tasks
@@ -27,6 +28,7 @@ static const char *text_of(const struct json *object, const char *key, struct er
 // The first step also loads and warms up: it counts where it is alone.
 static double median_of(struct arena *arena, const double *step_s, int count)
 {
+    assert(count > 0);
     int first = count > 1 ? 1 : 0, rest = count - first;
     double *sorted = ARENA_COPY(arena, double, step_s + first, rest);
     return sort_median(sorted, (size_t)rest);
@@ -43,9 +45,11 @@ static void read_steps(struct arena *arena, const struct json *root, struct meas
         struct json step = json_item(&steps, i);
         run->step_s[run->step_count++] = json_f64(&step, 1e-12, 1e12, err);
     }
+    assert(err->kind || run->step_count > 0);
     if (!err->kind) run->median_s = median_of(arena, run->step_s, run->step_count);
 }
 
+// The names of kinds are taken as they are: the file may be of another version.
 static void read_kinds(struct arena *arena, const struct json *root, struct measured_run *run,
                        struct err *err)
 {
@@ -82,6 +86,7 @@ static bool read_stream(const struct json *value, enum stream *stream, struct er
 static void read_span(const struct json *at, const struct program *program, struct span *span,
                       struct err *err)
 {
+    assert(program->mesh.rank_count > 0);
     if (json_count(at, err) != 5) {
         json_fail(at, err, "expected [rank, stream, task, start_ns, end_ns]");
         return;
@@ -126,6 +131,7 @@ static void read_traffic(struct arena *arena, const struct json *root, struct me
     struct json traffic = json_get(root, "traffic", err);
     int count = json_count(&traffic, err), last = run->rank_count - 1;
     size_t pairs = (size_t)run->rank_count * (size_t)run->rank_count;
+    assert(pairs > 0);
     run->traffic_bytes = ARENA_NEW(arena, double, pairs);
     for (int i = 0; i < count && !err->kind; i++) {
         struct json pair = json_item(&traffic, i);

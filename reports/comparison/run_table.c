@@ -3,6 +3,9 @@
 #include "reports/comparison/run_compare.h"
 #include "reports/table/model_text.h"
 
+#include <assert.h>
+
+// What has not both sides has no ratio.
 static const char *ratio_text(struct arena *arena, double measured, double predicted)
 {
     if (!(predicted > 0 && measured > 0)) return "-";
@@ -22,6 +25,7 @@ static const char *bytes_text(struct arena *arena, double bytes)
 static void add_rows(struct table *table, const struct run_compare *compare, enum run_group group,
                      const char *heading)
 {
+    assert(table->column_count == 8);
     struct arena *arena = table->arena;
     const char *head[] = {heading, "", "", "", "", "", "", ""};
     bool is_first = true;
@@ -83,6 +87,7 @@ static void add_waited(struct arena *arena, struct table *table, const struct ru
 
 char *run_drive_text(struct arena *arena, const struct run_compare *compare, const char *folder)
 {
+    assert(compare->predicted_nvme_bytes_per_s >= 0);
     static const double MUCH = 0.5;
     double planned = compare->predicted_nvme_bytes_per_s;
     double found = compare->result->nvme_bytes_per_s;
@@ -168,6 +173,7 @@ static const char *saved_text(struct arena *arena, const struct run_saved *saved
 
 char *run_table_text(struct arena *arena, const struct run_compare *compare)
 {
+    assert(compare->result->step_count > 0 && compare->predicted_step_s > 0);
     const struct run_result *result = compare->result;
     int last = result->step_count - 1, before = (int)result->saved.resumed_step;
     double tokens =

@@ -15,10 +15,12 @@ struct joining {
 
 static double bytes_of(const struct joining *joining, const struct task_bytes *bytes)
 {
+    assert(joining->widths.real_bytes > 0 && joining->widths.compute_bytes > 0);
     return bytes->compute * joining->widths.compute_bytes +
            bytes->reals * joining->widths.real_bytes + bytes->plain;
 }
 
+// Sums in two orders differ in their last bits.
 static bool is_close(double a, double b)
 {
     return fabs(a - b) <= 1e-9 * fmax(fabs(a), fabs(b));
@@ -48,9 +50,11 @@ double run_replica_count(const struct program *program, double count)
     if (parallel->replica_count == 0) return count;
     int64_t all = program->workload.global_batch / parallel->micro_batch;
     int64_t most = (int64_t)parallel->degree[AXIS_DP] * program->shape.micro_batch_count;
+    assert(all > 0 && all <= most && "no replica has more than the most");
     return count * (double)all / (double)most;
 }
 
+// Places are the chunks of all stages, then the stages as a whole.
 static void join_task(struct joining *joining, struct run_join *join, int place, int task,
                       const struct run_result *result)
 {
@@ -59,6 +63,7 @@ static void join_task(struct joining *joining, struct run_join *join, int place,
     int number = step_graph_number(joining->graph, place, task);
     const struct graph_task *of = &joining->graph->tasks[task];
     struct run_joined *row = &join->rows[join->row_count];
+    assert(join->row_count < joining->graph->number_count && place < stages * (chunks + 1));
     bool is_chunk = place < stages * chunks;
     int stage = is_chunk ? place / chunks : place - stages * chunks;
     int ranks = mesh_stage_ranks(&program->mesh, stage);
@@ -129,6 +134,7 @@ const char *run_joined_name(struct arena *arena, const struct run_join *join,
 
 const char *run_join_text(struct arena *arena, const struct run_join *join)
 {
+    assert(join->unmatched_count <= join->row_count);
     enum { SHOWN = 5 };
     const char *predicted = units_count(arena, join->predicted_count);
     const char *measured = units_count(arena, join->count);

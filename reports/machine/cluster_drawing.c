@@ -3,6 +3,8 @@
 #include "core/units.h"
 #include "reports/page/markup.h"
 
+#include <assert.h>
+
 enum {
     NODES_DRAWN = 3,  // of a kind
     GPUS_A_ROW = 8,
@@ -15,6 +17,7 @@ enum {
 
 static int rows_of(const struct node_group *group)
 {
+    assert(group->gpus > 0);
     return (group->gpus + GPUS_A_ROW - 1) / GPUS_A_ROW;
 }
 
@@ -86,6 +89,7 @@ static void draw_header(struct markup *drawing, const struct cluster *cluster, i
 
 static void draw_network(struct markup *drawing, const struct cluster *cluster, int y, int width)
 {
+    assert(width > 2 * MARGIN);
     struct arena *arena = drawing->arena;
     markup_print(drawing, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"24\" class=\"net\"/>\n",
                  MARGIN, y, width - 2 * MARGIN);
@@ -133,6 +137,7 @@ char *cluster_drawing(struct arena *arena, const struct cluster *cluster)
         y += NODE_GAP;
         node += group->count;
     }
+    assert(node == cluster->node_count && y == height);
     if (has_network) draw_network(&drawing, cluster, height, width);
     markup_print(&drawing, "</svg>\n");
     return drawing.text;

@@ -2,6 +2,7 @@
 
 #include "plan/layout/mesh.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum { FLAG_MAX = 64 };
@@ -13,6 +14,7 @@ struct list {
     int64_t group_count;  // of shards
 };
 
+// A number never holds what it stands for, so this ends.
 static const char *replaced(struct arena *arena, const char *text, const char *what, int64_t value)
 {
     for (const char *at = strstr(text, what); at; at = strstr(text, what)) {
@@ -41,6 +43,7 @@ static bool joins(struct list *list, const char *flag)
 
 static void put(struct list *list, const char *ability, int64_t value)
 {
+    assert(list->flags.count <= FLAG_MAX);
     const char *flag = stack_flag_of(list->stack, ability);
     if (!flag || *flag == '(') return;
     flag = replaced(list->arena, flag, "{}", value);
@@ -54,6 +57,7 @@ static void put_word(struct list *list, const char *key, const char *word)
     put(list, arena_print(list->arena, "%s=%s", key, word), 0);
 }
 
+// In the order of a plan's choices, whatever the order of the stack's table.
 static void put_mesh(struct list *list, const struct parallel *parallel)
 {
     for (int axis = 0; axis < AXIS_COUNT; axis++) {
@@ -80,6 +84,7 @@ static void put_mesh(struct list *list, const struct parallel *parallel)
         put(list, "zero-parameters", parallel->zero_parameters);
 }
 
+// Of whole layers a number, or the word; of classes the kind and each class.
 static void put_recompute(struct list *list, const struct parallel *parallel)
 {
     bool is_part = parallel->recompute == RECOMPUTE_FULL && parallel->recompute_layers >= 0;
@@ -141,6 +146,7 @@ struct launch_flags launch_flags(struct arena *arena, const struct stack *stack,
 {
     int64_t ranks = parallel->degree[AXIS_DP] * (int64_t)parallel->degree[AXIS_CP];
     int64_t group = mesh_shard_ranks(parallel, STORED_GRADIENTS);
+    assert(group > 0 && ranks > 0);
     struct list list = {
         .arena = arena,
         .stack = stack,

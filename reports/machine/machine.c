@@ -3,11 +3,13 @@
 #include "reports/machine/machine_parts.h"
 #include "topologies/provenance.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
 static double clamp(double value, double low, double high)
 {
+    assert(low <= high);
     return fmin(fmax(value, low), high);
 }
 
@@ -24,6 +26,7 @@ static int unit_count(const struct machine_facts *facts)
 
 double machine_share(const struct calibration *calibration, const struct machine_facts *facts)
 {
+    assert(calibration->rank_count > 0 && unit_count(facts) > 0);
     return fmin((double)unit_count(facts) / calibration->rank_count, 1);
 }
 
@@ -33,6 +36,7 @@ static void share_units(struct device *device, const struct calibration *calibra
 {
     double share = machine_share(calibration, facts);
     if (share == 1) return;
+    assert(share > 0 && share < 1);
     for (int p = 0; p < PRECISION_COUNT; p++)
         device->peak_flop_per_s[p] *= share;
     device->memory_bandwidth_bytes_per_s *= share;
@@ -83,6 +87,7 @@ struct stack_constant {
 static void set_constant(struct arena *arena, struct stack *stack,
                          const struct stack_constant *constant, const char *measured)
 {
+    assert(isfinite(constant->value) && constant->value >= 0);
     *constant->at = constant->value;
     for (int i = 0; i < stack->provenance_count; i++) {
         struct provenance *entry = &stack->provenance[i];
@@ -161,6 +166,7 @@ static struct cluster *make_cluster(struct arena *arena, const struct calibratio
 
 static struct group_shape whole_group(const struct cluster *cluster)
 {
+    assert(cluster->node_group_count == 1);
     int ranks = cluster->rank_count;
     return (struct group_shape){.rank_count = ranks,
                                 .node_count = 1,
@@ -183,6 +189,7 @@ double machine_exchange_s(const struct machine *machine, const struct fabrics *f
     return exchange_s(machine->cluster, fabrics, row);
 }
 
+// Squares of logarithms: twice as long and half as long are as wrong.
 static double exchange_misfit(const struct cluster *cluster, const struct fabrics *fabrics,
                               const struct calibration *calibration)
 {
@@ -222,6 +229,7 @@ static double fit_fabric(struct cluster *cluster, const char *kind, const struct
         factor = sqrt(factor);
         nearest = least;
     }
+    assert(latency_s > 0 && bytes_per_s > 0);
     intra->latency_s = latency_s;
     intra->bandwidth_bytes_per_s = bytes_per_s;
     return nearest;
@@ -269,6 +277,7 @@ static void sum_errors(struct machine *machine, const struct calibration *calibr
     }
     for (int k = 0; k < MACHINE_KIND_COUNT; k++) {
         struct machine_error *error = &machine->errors[k];
+        assert(error->mean_ratio >= 0);
         error->mean_ratio = error->row_count ? exp(error->mean_ratio / error->row_count) : 1;
     }
 }

@@ -1,6 +1,7 @@
 #include "reports/machine/machine_parts.h"
 #include "topologies/provenance.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -79,6 +80,7 @@ static double misfit(const struct device_rows *rows, const struct device *device
 
 static double clamp(double value, double low, double high)
 {
+    assert(low <= high);
     return fmin(fmax(value, low), high);
 }
 
@@ -87,6 +89,7 @@ enum { SCALE_ROUNDS = 12 };
 static void fit_rate(double *rate, double low, double high, const struct device_rows *rows,
                      const struct device *device, const struct stack *stack)
 {
+    assert(low > 0 && *rate > 0);
     for (int i = 0; i < SCALE_ROUNDS; i++)
         *rate = clamp(*rate / sum_ratio(rows, device, stack), low, high);
 }
@@ -154,6 +157,7 @@ static void fit_gemm(const struct calibration *calibration, const struct device_
     struct device_efficiency *efficiency = &device->efficiency, best = *efficiency;
     double least = INFINITY;
     int smooths = shape->smooths.count, exponents = shape->tile_exponents.count;
+    assert(shape->ramps.count > 0 && smooths > 0 && exponents > 0);
     for (int i = 0; i < shape->ramps.count * smooths * exponents; i++) {
         efficiency->gemm_k_ramp = shape->ramps.values[i / (smooths * exponents)];
         efficiency->gemm_wave_smooth_ratio = shape->smooths.values[i / exponents % smooths];
@@ -166,6 +170,7 @@ static void fit_gemm(const struct calibration *calibration, const struct device_
     *efficiency = best;
 }
 
+// The length at half the rate is one for both directions, their rates are two.
 static void fit_attention(const struct calibration *calibration, const struct device_shape *shape,
                           struct device *device, const struct stack *stack)
 {
@@ -207,6 +212,7 @@ static void set_memory(const struct calibration *calibration, struct device *dev
 
 static const double SCALE_LOW = 0.05, SCALE_HIGH = 4;  // of a stack
 
+// What is beside the update scales alone: memory and gaps are settled before.
 static void fit_elements(const struct calibration *calibration, const struct device *device,
                          struct stack *stack)
 {
@@ -234,6 +240,7 @@ static void settle_peak(const struct calibration *calibration, const struct devi
     if (like && like->peak_flop_per_s[precision] > 0) peak = like->peak_flop_per_s[precision];
     for (size_t i = 0; i < count; i++)
         *ratios[i] = clamp(*ratios[i] * room / peak, DEVICE_RATIO_LOW, 1);
+    assert(peak > 0);
     device->peak_flop_per_s[precision] = peak;
 }
 
@@ -301,6 +308,7 @@ static void put_provenance(struct arena *arena, const struct machine_facts *fact
 static struct device *start_device(struct arena *arena, const struct calibration *calibration,
                                    const struct machine_facts *facts)
 {
+    assert(calibration->rank_count > 0);
     struct device *device = ARENA_NEW(arena, struct device, 1);
     const struct backend_device_facts *gpu = facts->device;
     *device = (struct device){

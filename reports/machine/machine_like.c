@@ -2,6 +2,7 @@
 
 #include "core/file.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <math.h>
 #include <string.h>
@@ -14,6 +15,7 @@ static bool is_part(char c)
 // Whether `name` up to its first dash, "h200", is a word of "NVIDIA H200", whatever the case.
 static bool names_one(const char *name, const char *text)
 {
+    assert(*name);
     size_t length = strcspn(name, "-");
     for (const char *at = text; *at; at++) {
         bool begins = at == text || !is_part(at[-1]);

@@ -4,6 +4,7 @@
 #include "core/units.h"
 #include "models/op.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,10 +32,12 @@ static const char *shape_text(struct arena *arena, const struct instr *instr)
 
 static const char *rate_text(struct arena *arena, double flop, double bytes, double s)
 {
+    assert(flop >= 0 && bytes >= 0);
     if (s <= 0) return "-";
     return flop > 0 ? units_flop_per_s(arena, flop / s) : units_bytes_per_s(arena, bytes / s);
 }
 
+// Of other operators the bytes say how fast they are.
 static bool counts_flop(enum op_kind kind)
 {
     return kind == OP_CONTRACT || kind == OP_ATTENTION || kind == OP_ATTENTION_BACKWARD;
@@ -125,6 +128,7 @@ static int by_kind_and_size(const void *a, const void *b)
 static void put_exchanges(struct table *table, const struct machine *machine,
                           const struct calibration *calibration, const struct fabrics *fabrics)
 {
+    assert(calibration->collective_count >= 0);
     struct arena *arena = table->arena;
     int count = calibration->collective_count;
     struct calibrate_collective *rows =
@@ -143,6 +147,7 @@ static void put_exchanges(struct table *table, const struct machine *machine,
 static const char *where_text(struct arena *arena, const struct calibration *calibration,
                               const struct machine_facts *facts)
 {
+    assert(calibration->rank_count > 0 && calibration->round_count > 0);
     const struct backend_device_facts *gpu = facts->device;
     int units = gpu ? gpu->device_count : facts->core_count;
     const char *bound =

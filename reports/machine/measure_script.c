@@ -3,6 +3,7 @@
 #include "planner/question.h"
 #include "simulator/evaluate.h"
 
+#include <assert.h>
 #include <string.h>
 
 static const char HEAD[] =
@@ -154,6 +155,7 @@ static const char *python_bool(bool value)
 
 static const char *phase_word(enum kernel_phase phase)
 {
+    assert(phase < KERNEL_PHASE_COUNT);
     static const char *const WORDS[KERNEL_PHASE_COUNT] = {"forward", "backward", "weight"};
     return WORDS[phase];
 }
@@ -192,6 +194,7 @@ static char *list_text(struct arena *arena, const char *name, const struct shape
 static const char *part_text(struct arena *arena, const struct evaluation_request *request,
                              const struct program *program, enum measure_kind kind)
 {
+    assert(kind < MEASURE_KIND_COUNT);
     struct shapes shapes;
     switch (kind) {
     case MEASURE_PRODUCTS:
@@ -223,9 +226,11 @@ static const char *part_text(struct arena *arena, const struct evaluation_reques
                        measure_row(kind)->name);
 }
 
+// What the measured rates are divided by: peaks of one GPU, one direction.
 static char *facts_text(struct arena *arena, const struct cluster *cluster)
 {
     const struct node_group *node = &cluster->nodes[0];
+    assert(node->gpus > 0);
     double network = node->nics.count * node->nics.bandwidth_bytes_per_s / node->gpus;
     return arena_print(arena,
                        "\nDEVICE, GPUS = '%s', %d  # of a node\nMEMORY_BYTES_PER_S = %.4g\n"
@@ -238,6 +243,7 @@ char *measure_script_text(struct arena *arena, const struct search_request *requ
                           const struct search_result *result, const struct measure_next *next,
                           struct err *err)
 {
+    assert(result->best_count > 0 && next->step_count >= 0);
     const struct evaluation_request question = search_question(request, &result->best[0].parallel);
     struct arena scratch = {0};
     struct evaluation evaluation = {0};

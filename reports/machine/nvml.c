@@ -4,6 +4,7 @@
 #include "core/table.h"
 #include "core/units.h"
 
+#include <assert.h>
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -93,6 +94,7 @@ static bool open_library(struct library *library, struct err *err)
 static void read_links(const struct library *library, void *gpu, struct nvml_machine *machine,
                        struct nvml_gpu *into)
 {
+    assert(machine->count > 0 && machine->count <= NVML_GPUS_MAX);
     for (unsigned link = 0; link < NVML_LINKS_MAX; link++) {
         struct pci_info end = {.domain = 0};
         int is_up = 0, kind = -1;
@@ -195,6 +197,7 @@ static double link_bytes_per_s(const struct nvml_gpu *gpu)
 static const char *links_text(struct arena *arena, const struct nvml_machine *machine,
                               const struct nvml_gpu *gpu)
 {
+    assert(gpu->switch_links <= gpu->link_count);
     const char *text = "";
     if (gpu->link_count == 0) return "none";
     if (gpu->switch_links > 0) text = arena_print(arena, "%d to switches", gpu->switch_links);
@@ -207,6 +210,7 @@ static const char *links_text(struct arena *arena, const struct nvml_machine *ma
 
 char *nvml_text(struct arena *arena, const struct nvml_machine *machine)
 {
+    assert(machine->count > 0 && machine->count <= NVML_GPUS_MAX);
     static const char *const HEADER[] = {"GPU", "name", "address", "memory", "PCIe", "NVLinks"};
     struct table table = table_new(arena, "rllrrl");
     table_row(&table, HEADER);
@@ -228,6 +232,7 @@ char *nvml_text(struct arena *arena, const struct nvml_machine *machine)
 bool nvml_facts(struct arena *arena, const struct nvml_machine *machine, struct found_facts *found,
                 struct err *err)
 {
+    assert(machine->count > 0 && machine->count <= NVML_GPUS_MAX);
     const struct nvml_gpu *first = &machine->gpus[0];
     // The GPU with fewest links is the one that the others wait for.
     const struct nvml_gpu *least = first;

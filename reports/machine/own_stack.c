@@ -6,6 +6,7 @@
 #include "plan/unexecuted.h"
 #include "topologies/provenance.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -17,6 +18,7 @@ struct answers {
 // The table that runs plans of this precision; NULL: none does.
 static const struct backend *table_of(const struct answers *answers, enum precision precision)
 {
+    assert(answers->count > 0);
     for (int i = 0; i < answers->count; i++) {
         const struct backend *backend = answers->backends[i];
         if (!backend->at && precision == PRECISION_FP32) return backend;
@@ -31,6 +33,7 @@ static bool has_gemms_in(const struct answers *answers, enum precision precision
     return backend && backend->is_low_precision;
 }
 
+// On one rank, as short as the vocabulary is small: kernels are asked what, not how large.
 static struct block_program *lower_layer(struct arena *arena, const struct graph *graph)
 {
     struct parallel *parallel = ARENA_NEW(arena, struct parallel, 1);
@@ -44,6 +47,7 @@ static struct block_program *lower_layer(struct arena *arena, const struct graph
     for (int b = 0; b < graph->block_count; b++) {
         if (graph->blocks[b].role == BLOCK_LAYER) layer = &graph->blocks[b];
     }
+    assert(layer && "the graph of a layer has one");
     const struct lower_request request = {.block = layer,
                                           .mesh = mesh,
                                           .parallel = parallel,
@@ -212,6 +216,7 @@ static bool fill_answers(struct arena *arena, const struct answers *answers, str
 
 static const char *flag_text(struct arena *arena, const char *ability)
 {
+    assert(*ability);
     const char *value = strchr(ability, '=');
     if (strcmp(ability, "recompute=selective") == 0) return "(by the classes)";
     if (strcmp(ability, "offload=classes") == 0) return "--offload (a list of classes)";
@@ -249,6 +254,7 @@ static void fill_flags(struct arena *arena, const struct answers *answers, struc
         stack->flags[stack->flag_count++].ability =
             arena_print(arena, "precision=%s", precision_name((enum precision)p));
     }
+    assert(stack->flag_count <= count + SETTING_COUNT + PRECISION_COUNT);
     for (int i = 0; i < stack->flag_count; i++)
         stack->flags[i].flag = flag_text(arena, stack->flags[i].ability);
 }
@@ -330,6 +336,7 @@ static const char *description(struct arena *arena, const struct backend *backen
 struct stack *own_stack_make(struct arena *arena, const struct backend *const *backends,
                              int backend_count, struct err *err)
 {
+    assert(backend_count > 0);
     const struct answers answers = {backends, backend_count};
     const struct stack *start = stack_load(arena, START, err);
     if (!start) return NULL;

@@ -1,6 +1,7 @@
 #include "reports/page/accuracy_plot.h"
 #include "reports/page/markup.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -30,6 +31,7 @@ static const char HEAD[] = "set terminal svg size 720,640 dynamic font 'Helvetic
                            "set ylabel 'predicted step (s)' textcolor '#808080'\n"
                            "set key top left reverse Left textcolor '#808080' samplen 1.5\n";
 
+// Rows without a step and questions without an answer have no point.
 static bool is_shown(const struct accuracy *accuracy, const struct trial *trial)
 {
     return trial->answered && trial->row->step_s > 0 &&
@@ -64,6 +66,7 @@ static void limits(const struct accuracy *accuracy, double *low, double *high)
         *high = fmax(*high, fmax(measured_s, predicted_s));
     }
     if (*high == 0) *low = *high = 1;
+    assert(*low > 0 && *low <= *high);
     *low /= 1.2;
     *high *= 1.2;
 }

@@ -1,6 +1,7 @@
 #include "core/units.h"
 #include "reports/page/chart.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -85,6 +86,7 @@ static void put_rows(const struct drawing *drawing)
     if (axis->scale != CHART_ROWS) return;
     struct markup *page = drawing->page;
     int count = (int)(axis->high - axis->low + 0.5);
+    assert(count > 0);
     double each = drawing->height / count;
     // Thirteen pixels are a line of text.
     int skip = each >= 13 ? 1 : (int)(13 / each) + 1;
@@ -210,6 +212,7 @@ enum { BESIDE_PX = 8, LETTER_UP = 4 };  // the middle of a line of text stands o
 
 static struct label label_at(double x, double y, bool is_left, size_t letters, double width_px)
 {
+    assert(width_px > 0);
     double gap = 100 * LABEL_X / width_px, width = 100.0 * LETTER_PX * (double)letters / width_px;
     double left = is_left ? x - gap - width : x + gap;
     return (struct label){.left = left, .right = left + width, .top = y, .is_left = is_left};
@@ -251,6 +254,7 @@ enum { SIDES = 4 };
 static struct label label_beside(const struct drawing *drawing, const struct chart_series *series,
                                  const struct chart_mark *mark, int side, double width_px)
 {
+    assert(side >= 0 && side < SIDES && mark->title);
     double x = across(drawing, mark->x0), y = down(drawing, mark->y0);
     bool is_left = series->labels_left ? x > 6 : x > 60;
     if (side >= SIDES / 2) is_left = !is_left;
@@ -273,6 +277,7 @@ static void put_labels(const struct drawing *drawing, const struct chart_series 
         placed[i] = ARENA_NEW(page->arena, struct label, series->count);
     for (int i = 0; i < series->count; i++) {
         const struct chart_mark *mark = &series->marks[i];
+        assert(counts[0] <= i && counts[1] <= counts[0]);
         bool is_put = false;
         for (int side = 0; side < SIDES && !is_put; side++) {
             struct label wide = label_beside(drawing, series, mark, side, WIDTHS_PX[0]);
@@ -321,6 +326,7 @@ static void put_legend(struct markup *page, const struct chart *chart)
 // How dark is how much.
 static void put_shades(struct markup *page, const struct chart *chart)
 {
+    assert(chart->shade_count >= 0 && chart->shade_count <= CHART_SHADES_MAX);
     if (chart->shade_count == 0) return;
     markup_put(page, "<ul class=\"legend shades\">");
     for (int i = 0; i < chart->shade_count; i++) {
@@ -375,6 +381,7 @@ static void put_values(struct markup *page, const struct chart *chart)
 
 static void put_plot(struct markup *page, const struct chart *chart)
 {
+    assert(chart->height > 0);
     struct drawing drawing = {page, chart, chart->height};
     bool has_left = chart->y.scale != CHART_ROWS || !chart->y.names_above;
     markup_print(page, "<div class=\"plot%s%s\"", has_left ? " left" : "",
@@ -413,6 +420,7 @@ static void put_plot(struct markup *page, const struct chart *chart)
 
 void chart_put(struct markup *page, const struct chart *chart)
 {
+    assert(chart->name && chart->title && chart->how);
     markup_put(page, "<figure");
     markup_attribute(page, "id", arena_print(page->arena, "figure-%s", chart->name));
     markup_put(page, "><h3>");

@@ -1,5 +1,6 @@
 #include "reports/page/chart.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,7 @@ static void put_quoted(struct markup *script, const char *text)
 
 static void put_range(struct markup *script, char axis, const struct chart_axis *of)
 {
+    assert(of->high > of->low);
     if (of->scale == CHART_ROWS) {
         markup_print(script, "set %crange [%.17g:%.17g]\n", axis, of->high, of->low);
     } else {
@@ -75,6 +77,7 @@ static void put_tics(struct markup *script, char axis, const struct chart_axis *
 // A colour mixed with white: 1 is the colour itself.
 static unsigned shade(enum chart_color color, double share)
 {
+    assert(share > 0 && share <= 1);
     unsigned hex = (unsigned)strtoul(chart_color_hex(color) + 1, NULL, 16), mixed = 0;
     for (int shift = 16; shift >= 0; shift -= 8) {
         double part = (double)(hex >> shift & 0xff);
@@ -85,6 +88,7 @@ static unsigned shade(enum chart_color color, double share)
 
 static void put_data(struct markup *script, const struct chart *chart, int index)
 {
+    assert(index >= 0 && index < chart->series_count);
     const struct chart_series *series = &chart->series[index];
     markup_print(script, "$series%d << end_of_series\n", index);
     for (int i = 0; i < series->count; i++) {

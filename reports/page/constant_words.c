@@ -1,6 +1,7 @@
 #include "reports/page/constant_words.h"
 #include "core/units.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Where a key goes on behind the last dot, what follows is a precision or a number of ranks.
@@ -59,6 +60,7 @@ static const struct wording ROWS[] = {
     {"protocols.simple.ring_step_latency_s", "step of a ring, protocol Simple"},
 };
 
+// The longest key that fits: "efficiency" alone is none of "efficiency.gemm_ratio".
 static const struct wording *row_of(const char *key, const char **rest)
 {
     const struct wording *best = NULL;
@@ -93,6 +95,7 @@ const char *constant_short_words(struct arena *arena, const struct constant *con
     const char *rest = "";
     const struct wording *row = row_of(constant->key, &rest);
     const char *words = row ? row->words : plain_key(arena, constant->key);
+    assert(*words);
     const char *before = !*rest ? "" : words[strlen(words) - 1] == ':' ? " " : ", ";
     if (constant->owner != CONSTANT_FABRIC)
         return arena_print(arena, "%s%s%s", words, before, rest);
@@ -102,6 +105,7 @@ const char *constant_short_words(struct arena *arena, const struct constant *con
                        rest);
 }
 
+// Behind a unit may stand a precision, "peak_flop_per_s.bf16".
 static bool ends(const char *key, const char *end)
 {
     const char *found = strstr(key, end);

@@ -1,5 +1,6 @@
 #include "reports/page/figure.h"
 
+#include <assert.h>
 #include <math.h>
 
 const struct figure *figures(int *count)
@@ -44,12 +45,14 @@ char *figure_seconds(struct arena *arena, double s)
 // The square root, so that little is seen beside much.
 double figure_shade(double much, double most)
 {
+    assert(most > 0 && much >= 0 && much <= most * (1 + 1e-9));
     return 0.15 + 0.85 * sqrt(much / most);
 }
 
 void figure_shades(struct chart *chart, enum chart_color color, double most,
                    char *(*text)(struct arena *arena, double much))
 {
+    assert(chart->shade_count == 0 && most > 0);
     static const double PARTS[] = {1, 1.0 / 4, 1.0 / 16, 1.0 / 64};
     chart->shade_color = color;
     for (size_t i = 0; i < sizeof PARTS / sizeof *PARTS; i++)

@@ -1,6 +1,7 @@
 #include "core/units.h"
 #include "reports/page/figure.h"
 
+#include <assert.h>
 #include <math.h>
 
 // How long a step of the plan took, call by call of `bench`.
@@ -14,6 +15,7 @@ static void add_points(struct chart *chart, const struct report_history *history
     struct chart_series *dots = chart_add(chart, CHART_POINTS, CHART_FORWARD, "median of a call");
     for (int i = 0; i < history->count; i++) {
         const struct history_point *point = &history->points[i];
+        assert(point->low_s <= point->median_s && point->median_s <= point->high_s);
         const char *title = arena_print(
             arena, "%s UTC: %s, %d run%s from %s to %s", history_date_text(arena, point->date),
             units_seconds(arena, point->median_s), point->run_count,

@@ -1,6 +1,7 @@
 #include "core/units.h"
 #include "reports/page/figure.h"
 
+#include <assert.h>
 #include <math.h>
 
 // What a run of the plan took: step by step, rank by rank, stream by stream.
@@ -44,6 +45,7 @@ static int row_count(const struct run_ranks *ranks)
 // The names of the rows, the furthest behind on top.
 static const char *const *rank_names(struct arena *arena, const struct run_ranks *ranks)
 {
+    assert(row_count(ranks) > 0);
     const char **names = ARENA_NEW(arena, const char *, row_count(ranks));
     for (int i = 0; i < row_count(ranks); i++)
         names[i] = arena_print(arena, "rank %d", ranks->ranks[i].rank);
@@ -53,6 +55,7 @@ static const char *const *rank_names(struct arena *arena, const struct run_ranks
 // What a rank did, one part behind the other, and a line at the compute that is predicted.
 static void add_bars(struct chart *chart, const struct run_ranks *ranks, int count)
 {
+    assert(count > 0 && count <= ROWS_MAX);
     struct arena *arena = chart->arena;
     static const struct {
         enum chart_color color;
@@ -120,6 +123,7 @@ bool figure_measured_ranks(const struct report_facts *facts, struct chart *chart
 
 static char *stream_text(struct arena *arena, double value)
 {
+    assert(lround(value) >= 0 && lround(value) < STREAM_COUNT);
     return arena_copy(arena, stream_name((enum stream)(int)lround(value)));
 }
 

@@ -3,6 +3,7 @@
 #include "reports/table/plan_table.h"
 #include "simulator/unlike.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -43,6 +44,7 @@ static double bytes_of(const struct memory_parts *memory, const struct class_row
 // Of the stage's smallest device.
 static double limit_of(const struct report_facts *facts, int stage)
 {
+    assert(stage >= 0 && stage < facts->report->evaluation->program->shape.stage_count);
     const struct mesh *mesh = &facts->report->evaluation->program->mesh;
     return (double)unlike_stage_bytes(facts->report->request->cluster, mesh, stage) / GIB;
 }
@@ -56,6 +58,7 @@ static void mark(struct chart *chart, struct chart_series *series, double x, dou
 // A line down the rows, at what the devices of each have.
 static void add_limits(struct chart *chart, const char *name, const double *limits, int rows)
 {
+    assert(rows > 0);
     struct chart_series *series = chart_add(chart, CHART_LINE, CHART_LIMIT, name);
     series->dashed = true;
     mark(chart, series, limits[0], -0.5);
@@ -70,6 +73,7 @@ static void add_limits(struct chart *chart, const char *name, const double *limi
 static void add_classes(const struct report_facts *facts, struct chart *chart, const int *stages,
                         int rows)
 {
+    assert(rows > 0 && rows <= ROWS_MAX);
     const struct memory_parts *memories = facts->report->evaluation->stage_memory;
     bool is_planned = facts->report->evaluation->prediction.planned_bytes > 0;
     double *at = ARENA_NEW(chart->arena, double, rows);

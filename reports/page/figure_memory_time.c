@@ -2,6 +2,7 @@
 #include "reports/table/plan_table.h"
 #include "simulator/memory_time.h"
 
+#include <assert.h>
 #include <math.h>
 
 // What is alive on a GPU of a stage over the time of a step (simulator/memory_time.h).
@@ -13,6 +14,7 @@ enum { STAGES_MAX = 4, COLUMNS = 600 };
 static double draw_curve(const struct chart *chart, struct chart_series *series,
                          const struct memory_time *time, double end_s)
 {
+    assert(time->count > 0 && end_s > 0);
     double now = time->list[0].bytes, highest = now;
     int next = 1;
     for (int column = 0; column <= COLUMNS; column++) {
@@ -41,6 +43,7 @@ static int stages_shown(const struct evaluation *evaluation, int stages[STAGES_M
             is_new = is_new && stages[k] != wanted[i];
         if (is_new) stages[count++] = wanted[i];
     }
+    assert(count > 0 && count <= STAGES_MAX);
     return count;
 }
 

@@ -3,6 +3,7 @@
 #include "reports/page/section.h"
 #include "reports/table/plan_table.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -57,6 +58,7 @@ static enum lane lane_of(const struct schedule_shape *shape, const struct span *
 static void add_box(struct gantt *gantt, int row, enum lane lane, enum chart_color color,
                     double from_s, double to_s)
 {
+    assert(gantt->series[color] && from_s <= to_s);
     double top = row - 0.44, bottom = row + 0.22;
     if (lane == LANE_BESIDE) top = row + 0.26, bottom = row + 0.42;
     chart_mark(gantt->chart, gantt->series[color],
@@ -77,6 +79,7 @@ static void draw_tasks(struct gantt *gantt, double end_s)
 // Nanoseconds of every colour in every column of one row and lane.
 static void draw_row(struct gantt *gantt, int row, enum lane lane, int columns, double end_s)
 {
+    assert(columns > 0 && end_s > 0);
     double *busy = ARENA_NEW(gantt->chart->arena, double, columns *KINDS);
     double width_s = end_s / columns;
     for (int64_t i = 0; i < gantt->trace->span_count; i++) {
@@ -117,6 +120,7 @@ struct pipeline_rows {
 static bool draw(const struct schedule_shape *shape, const struct pipeline_rows *rows, double end_s,
                  bool one_by_one, struct chart *chart)
 {
+    assert(rows->count > 0 && end_s > 0);
     if (rows->trace->span_count == 0) return false;
     chart->x = (struct chart_axis){
         .label = "time in the step", .low = 0, .high = end_s, .format = figure_seconds};
@@ -192,6 +196,7 @@ static struct pipeline_rows rows_of_ranks(struct arena *arena, const struct prog
             if (!is_new) continue;
             stages[rows.count] = stage;
             fates[rows.count] = own;
+            assert(rows.count < RANK_ROWS_MAX);
             int length = (int)strcspn(own, ")");
             bool is_slow = strncmp(own, "(x", 2) == 0;
             rows.names[rows.count] = is_slow
@@ -203,6 +208,7 @@ static struct pipeline_rows rows_of_ranks(struct arena *arena, const struct prog
     return rows;
 }
 
+// As many tasks as a reader can tell apart, and as a page can hold.
 static bool has_room(const struct trace *trace)
 {
     return trace->span_count <= TASKS_MAX;

@@ -1,6 +1,7 @@
 #include "core/units.h"
 #include "reports/page/figure.h"
 
+#include <assert.h>
 #include <math.h>
 
 // The operators of the busiest stage under the roof of their device: the peak of its matrix units
@@ -17,6 +18,7 @@ static char *rate_text(struct arena *arena, double flop_per_s)
     return arena_print(arena, "%.3g %s", flop_per_s, PREFIXES[i]);
 }
 
+// Both axes are logarithmic: what has no flop or no bytes has no place on them.
 static bool is_shown(const struct breakdown_line *line)
 {
     return !breakdown_is_communication(line) && line->flop > 0 && line->bytes > 0 && line->s > 0;
@@ -25,6 +27,7 @@ static bool is_shown(const struct breakdown_line *line)
 static void add_point(const struct chart *chart, struct chart_series *series,
                       const struct breakdown_line *line, double step_s)
 {
+    assert(is_shown(line) && step_s > 0);
     struct arena *arena = chart->arena;
     const char *pass = line->price->recompute                 ? "recomputed"
                        : line->price->phase == PHASE_FORWARD  ? "forward"
@@ -43,6 +46,7 @@ static void add_point(const struct chart *chart, struct chart_series *series,
 
 static void add_roof(struct chart *chart, const struct device *device, double peak)
 {
+    assert(peak > 0 && device->memory_bandwidth_bytes_per_s > 0);
     double slope = device->memory_bandwidth_bytes_per_s, knee = peak / slope;
     struct chart_series *roof =
         chart_add(chart, CHART_LINE, CHART_PLAIN, "peak rate and memory bandwidth");

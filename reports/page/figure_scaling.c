@@ -3,6 +3,7 @@
 #include "reports/table/model_text.h"
 #include "reports/table/plan_table.h"
 
+#include <assert.h>
 #include <math.h>
 
 // The same model, batch and sequence length planned again for fewer and for more GPUs: how
@@ -20,6 +21,7 @@ static bool fits(const struct report *report, int i)
 
 static double gpus(const struct report *report, int i)
 {
+    assert(i >= 0 && i < report->scaling_count);
     return report->scaling[i].cluster->rank_count;
 }
 
@@ -74,6 +76,7 @@ static void set_axes(struct chart *chart, const struct report *report, double ea
 
 static void add_counts(struct chart *chart, const struct report *report, double each)
 {
+    assert(each > 0);
     struct chart_series *line = chart_add(chart, CHART_LINE, CHART_FORWARD, "predicted");
     struct chart_series *dots = chart_add(chart, CHART_POINTS, CHART_FORWARD, NULL);
     struct chart_series *labels = chart_add(chart, CHART_LABELS, CHART_FORWARD, NULL);
@@ -138,6 +141,7 @@ static struct scaling_offer offer_of(const struct cluster *cluster, const struct
 
 static void add_front(struct chart *chart, const struct scaling_offer *offers, int count)
 {
+    assert(count > 1);
     // Offers come by rising GPUs, time falls with them but where more GPUs do not help.
     struct chart_series *front =
         chart_add(chart, CHART_LINE, CHART_UPDATE, "no other is faster and cheaper");
@@ -157,6 +161,7 @@ static void add_front(struct chart *chart, const struct scaling_offer *offers, i
 static void set_offer_axes(struct chart *chart, const struct scaling_offer *offers, int count,
                            const char *price)
 {
+    assert(count > 1);
     double x_high = 0, y_high = 0, x_low = INFINITY, y_low = INFINITY;
     for (int i = 0; i < count; i++) {
         x_low = fmin(x_low, offers[i].s / 86400);
@@ -229,6 +234,7 @@ bool figure_choice(const struct report_facts *facts, struct chart *chart)
         low = fmin(low, (double)candidate->memory.reserved_bytes);
         high = fmax(high, (double)candidate->memory.reserved_bytes);
     }
+    assert(low_s > 0 && low_s <= high_s);
     double room_s = 0.12 * (high_s - low_s) + 1e-3 * high_s;
     const char *noun = cluster_device_noun(facts->report->request->cluster);
     const struct stack *stack = facts->report->request->stack;

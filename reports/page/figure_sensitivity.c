@@ -2,6 +2,7 @@
 #include "reports/page/constant_words.h"
 #include "reports/page/figure.h"
 
+#include <assert.h>
 #include <math.h>
 
 // What 10 % more and less of each constant does to the step: a tornado.
@@ -23,6 +24,7 @@ static char *percent_text(struct arena *arena, double ratio)
 static void add_bar(struct chart *chart, struct chart_series *series, int row, double ratio,
                     const char *title)
 {
+    assert(isfinite(ratio));
     if (ratio == 0) return;
     double top = row - 0.42, bottom = row + 0.42;
     chart_mark(
@@ -37,6 +39,7 @@ bool figure_sensitivity(const struct report_facts *facts, struct chart *chart)
     struct arena *arena = chart->arena;
     int count = sensitivity->count < ROWS ? sensitivity->count : ROWS;
     if (count == 0) return false;
+    assert(sensitivity->step_s > 0);
     const char **names = ARENA_NEW(arena, const char *, count);
     const char **values = ARENA_NEW(arena, const char *, count);
     double most = 0, step_s = sensitivity->step_s;

@@ -1,6 +1,7 @@
 #include "core/units.h"
 #include "reports/page/figure.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -56,6 +57,7 @@ static int parts_of(const struct cost *cost, struct bar parts[PARTS_MAX])
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (all[i].s > LEAST_RATIO * cost->step_s) parts[count++] = all[i];
     }
+    assert(count < PARTS_MAX && cost->step_s > 0);
     parts[count++] = (struct bar){"the step", cost->step_s, CHART_PLAIN};
     return count;
 }

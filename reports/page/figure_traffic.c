@@ -2,6 +2,7 @@
 #include "reports/page/figure.h"
 #include "reports/table/plan_table.h"
 
+#include <assert.h>
 #include <math.h>
 
 // Who sends to whom, as a square of GPUs, nodes or blocks of nodes.
@@ -17,6 +18,7 @@ static const char *cell_name(struct arena *arena, const struct traffic *traffic,
 static const char *inside_share_text(struct arena *arena, const struct traffic *traffic,
                                      int node_count)
 {
+    assert(traffic->total_bytes > 0 && traffic->inside_bytes <= traffic->total_bytes * (1 + 1e-9));
     if (node_count == 1) return "";
     return arena_print(arena, ", and %s of that stays inside nodes",
                        units_ratio(arena, traffic->inside_bytes / traffic->total_bytes));
@@ -69,6 +71,7 @@ static void draw(const struct traffic *traffic, const char *what, struct chart *
                                    .high = (count - 0.5) * each,
                                    .format = units_count,
                                    .is_whole = true};
+    assert(count > 0 && most > 0);
     figure_shades(chart, CHART_FORWARD, most, units_bytes);
     const char *from = arena_print(arena, "from %s", what);
     if (traffic->nodes_per_cell > 1) {
@@ -114,6 +117,7 @@ bool figure_measured_traffic(const struct report_facts *facts, struct chart *cha
     const struct cluster *cluster = facts->report->request->cluster;
     struct arena *arena = chart->arena;
     if (traffic->total_bytes <= 0) return false;
+    assert(traffic->cell_count == facts->traffic.cell_count);
     double off_bytes = 0;
     for (int i = 0; i < traffic->cell_count * traffic->cell_count; i++)
         off_bytes += fabs(traffic->bytes[i] - facts->traffic.bytes[i]);

@@ -51,6 +51,7 @@ static struct plot_frame frame_of(const struct memory_plot *plot)
     static const char *const UNITS[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     struct plot_frame frame = {.start = INT64_MAX, .end = INT64_MIN, .unit_bytes = 1};
     for (int i = 0; i < plot->count; i++) {
+        assert(plot->lower[i] <= plot->upper[i] && plot->size[i] >= 0);
         if (plot->lower[i] < frame.start) frame.start = plot->lower[i];
         if (plot->upper[i] > frame.end) frame.end = plot->upper[i];
     }
@@ -109,6 +110,7 @@ static void put_rectangle(struct markup *text, const struct plot_frame *frame, d
                           double to, double low_bytes, double high_bytes)
 {
     double low = low_bytes / frame->unit_bytes, high = high_bytes / frame->unit_bytes;
+    assert(from <= to && low <= high);
     markup_print(text, "%.7g %.7g %.7g %.7g %.7g %.7g\n", (from + to) / 2, (low + high) / 2, from,
                  to, low, high);
 }
@@ -123,12 +125,14 @@ struct grid {
 // How much of cell `cell` of those of one width lies between `from` and `to`.
 static double part_of(double from, double to, double width, int cell)
 {
+    assert(cell >= 0 && width > 0);
     double low = fmax(from, cell * width), high = fmin(to, (cell + 1) * width);
     return fmax(high - low, 0) / width;
 }
 
 static void hold(struct grid *grid, double *held, double from, double to, double low, double high)
 {
+    assert(from >= 0 && low >= 0);
     int left = (int)(from / grid->width), bottom = (int)(low / grid->height);
     for (int row = bottom; row < grid->row_count && row * grid->height < high; row++) {
         double part = part_of(low, high, grid->height, row);
@@ -143,6 +147,7 @@ static void hold(struct grid *grid, double *held, double from, double to, double
 static struct grid make_grid(struct arena *arena, const struct memory_plot *plot,
                              const struct plot_frame *frame, const bool *is_large, int shrink)
 {
+    assert(shrink > 0 && shrink <= GRID_ROWS);
     struct grid grid = {.column_count = GRID_COLUMNS / shrink, .row_count = GRID_ROWS / shrink};
     grid.width = (double)(frame->end - frame->start) / grid.column_count;
     grid.height = fmax((double)plot->arena_bytes, 1) / grid.row_count;

@@ -1,5 +1,7 @@
 #include "reports/page/neighbours.h"
 
+#include <assert.h>
+
 struct finding {
     struct arena *arena, *scratch;
     const struct evaluation_request *request;
@@ -12,6 +14,7 @@ struct finding {
 static bool follow_with_dp(struct arena *arena, struct parallel *parallel, int64_t gpus,
                            const char **why)
 {
+    assert(gpus > 0);
     int64_t others = 1;
     *why = "stages have ranks and tp of their own";
     if (parallel_has_meshes(parallel)) return false;
@@ -33,6 +36,7 @@ static void price(const struct finding *finding, const struct parallel *parallel
     request.parallel = *parallel;
     // What a batch cannot be split by is refused below, with what it can be.
     int64_t batch = (int64_t)parallel->degree[AXIS_DP] * parallel->micro_batch;
+    assert(batch > 0);
     if (request.workload.global_batch % batch == 0)
         request.parallel.accumulates =
             stack_accumulates(request.stack, parallel, request.workload.global_batch);
@@ -50,6 +54,7 @@ static void price(const struct finding *finding, const struct parallel *parallel
     neighbour->status = fits ? NEIGHBOUR_FITS : NEIGHBOUR_LACKS_MEMORY;
 }
 
+// Of the others the ranks stay as many.
 static bool moves_dp(enum choice choice)
 {
     return choice == CHOICE_TP || choice == CHOICE_CP || choice == CHOICE_PP;
@@ -57,6 +62,7 @@ static bool moves_dp(enum choice choice)
 
 static void try_value(struct finding *finding, enum choice choice, int64_t value)
 {
+    assert(choice < CHOICE_COUNT);
     struct arena *arena = finding->arena;
     struct parallel parallel = finding->request->parallel;
     int64_t was = choice_value(&parallel, choice);
@@ -99,6 +105,7 @@ static void try_number(struct finding *finding, enum choice choice)
     try_value(finding, choice, 2 * was);
 }
 
+// What a schedule cannot do with this many stages and micro-batches is no neighbour.
 static bool is_schedule_there(const struct finding *finding, int schedule)
 {
     const struct evaluation_request *request = finding->request;

@@ -5,6 +5,7 @@
 #include "cost_models/stack.h"
 #include "topologies/cluster.h"
 
+#include <assert.h>
 #include <string.h>
 
 static const char STYLE[] =
@@ -32,6 +33,7 @@ static char *base64(struct arena *arena, const unsigned char *data, size_t bytes
         *out++ = left > 1 ? DIGITS[bits >> 6 & 63] : '=';
         *out++ = left > 2 ? DIGITS[bits & 63] : '=';
     }
+    assert(out == text + (bytes + 2) / 3 * 4);
     return text;
 }
 

@@ -2,6 +2,7 @@
 #include "core/file.h"
 #include "validation/trial.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -9,9 +10,11 @@
 // say which of two is larger.
 static double size_of(double layers, double hidden)
 {
+    assert(layers >= 0 && hidden >= 0);
     return 12 * layers * hidden * hidden;
 }
 
+// What one of both does not say is taken to be one step of the scale off.
 static double factor(double a, double b)
 {
     return a > 0 && b > 0 ? fabs(log(a / b)) : 1;
@@ -67,6 +70,7 @@ static void keep_nearest(struct arena *arena, const struct wanted *wanted, struc
         if (!best) break;
         kept[count++] = *best;
     }
+    assert(count <= PUBLISHED_MAX);
     rows->items = kept;
     rows->count = count;
 }
@@ -103,6 +107,7 @@ bool published_find(struct arena *arena, const struct evaluation_request *reques
     struct trials trials = {0};
     trials_ask(arena, rows, QUESTION_STATED, &trials);
     if (!trials_answer(arena, &trials, NULL, NULL, err)) return false;
+    assert(trials.count <= PUBLISHED_MAX);
     for (int i = 0; i < trials.count; i++) {
         if (trials.items[i].answered)
             published->runs[published->count++] = run_of(&trials.items[i]);

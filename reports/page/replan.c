@@ -3,6 +3,7 @@
 #include "reports/table/plan_json.h"
 #include "reports/table/plan_table.h"
 
+#include <assert.h>
 #include <string.h>
 
 static const struct bands *read_bands(struct arena *arena, const struct json *base, struct err *err)
@@ -44,6 +45,7 @@ static struct replan_answer answer(struct arena *arena, const struct json *base,
     return no;
 }
 
+// Both as plan files: what is compared is what anybody can read there.
 static const char *words_of(struct arena *arena, const struct json *base, const char *plan,
                             struct err *err)
 {
@@ -67,6 +69,7 @@ struct replan_answer replan(struct arena *arena, const char *base, const char *c
         given = answer(arena, &roots[0], &roots[1], &err);
         if (given.plan) given.words = words_of(arena, &roots[0], given.plan, &err);
     }
+    assert(err.kind || given.plan || given.reason);
     if (!err.kind) return given;
     return (struct replan_answer){.status = (int)err.kind, .reason = arena_copy(arena, err.text)};
 }

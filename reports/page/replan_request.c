@@ -4,6 +4,7 @@
 #include "planner/choice.h"
 #include "reports/whatif/sweep.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -42,6 +43,7 @@ static const struct json_field CHANGE_FIELDS[] = {
 // What kernels were measured to take is of another device than a faster one.
 static void scale_device(struct device *device, const struct replan_change *change)
 {
+    assert(change->memory_ratio > 0 && change->flop_ratio > 0);
     device->memory_bytes = (int64_t)floor((double)device->memory_bytes * change->memory_ratio);
     if (change->flop_ratio == 1) return;
     device->kernels = NULL;
@@ -53,6 +55,7 @@ static void scale_device(struct device *device, const struct replan_change *chan
 static void scale_cluster(struct arena *arena, const struct replan_change *change,
                           struct cluster *cluster)
 {
+    assert(change->intra_ratio > 0 && change->network_ratio > 0);
     for (int i = 0; i < cluster->node_group_count; i++) {
         struct node_group *group = &cluster->nodes[i];
         struct device *device = device_copy(arena, group->device);
@@ -78,6 +81,7 @@ static struct cluster *changed_cluster(struct arena *arena, const struct json *a
         return NULL;
     }
     int64_t gpus = change->gpus > 0 ? change->gpus : base->rank_count;
+    assert(gpus > 0);
     struct cluster *cluster = sweep_cluster(arena, base, gpus, err);
     if (!cluster) return NULL;
     if (gpus == base->rank_count) cluster->idle_gpus = base->idle_gpus;
@@ -130,6 +134,7 @@ static const struct stack *wanted_stack(struct arena *arena, const struct json *
     return stack ? stack_for_model(arena, stack, has_experts) : NULL;
 }
 
+// All but dp, which is what the GPUs leave.
 static void keep_choices(const struct parallel *parallel, struct pins *pins)
 {
     for (int i = 0; i < CHOICE_COUNT; i++) {
@@ -159,6 +164,7 @@ static bool read_pin(struct arena *arena, enum choice choice, const char *words,
         return err_set(err, ERR_USAGE, "%s: a range ends where it starts or later, found %s",
                        choice_name(choice), words);
     }
+    assert(low <= high);
     pins_set(pins, choice, low, high);
     return true;
 }

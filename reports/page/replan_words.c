@@ -4,6 +4,7 @@
 #include "plan/plan.h"
 #include "reports/table/plan_table.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -56,6 +57,7 @@ static struct json member(const struct json *object, const char *key)
 // 0 where there is none.
 static double value_of(const struct json *plan, const struct replan_figure *figure)
 {
+    assert(figure->object && figure->key);
     struct err err = {0};
     struct json object = member(plan, figure->object), part = object;
     if (figure->part) part = member(&object, figure->part);
@@ -71,6 +73,7 @@ static const char *currency_of(const struct json *plan)
     return currency.value && json_is_text(&currency) ? json_text(&currency, &err) : "";
 }
 
+// A plan of a stack that cannot be read has figures all the same.
 static const char *layout_of(struct arena *arena, const struct json *plan)
 {
     struct err err = {0};
@@ -184,6 +187,7 @@ static const char *run_text(struct arena *arena, const struct json *before, cons
 {
     static const struct replan_figure TOKENS = {.object = "workload", .key = "tokens"};
     const struct replan_figure *time = figure_of("train_s"), *total = figure_of("total");
+    assert(time && total);
     if (is_comparable(before, now, BASIS_RUN) || value_of(now, time) <= 0) return "";
     const char *text =
         arena_print(arena, "%s tokens take %s", units_count(arena, value_of(now, &TOKENS)),
@@ -199,6 +203,7 @@ static const char *sentence(struct arena *arena, const struct json *before, cons
     const struct replan_figure *step = figure_of("step_s"), *rate = figure_of("tokens_per_s");
     const struct replan_figure *total = figure_of("total"),
                                *billion = figure_of("per_billion_tokens");
+    assert(step && rate && total && billion);
     const char *speed = is_comparable(before, now, BASIS_STEP)
                             ? compared(arena, step, "A step takes", before, now)
                             : compared(arena, rate, "Tokens a second are", before, now);

@@ -6,6 +6,7 @@
 #include "reports/table/model_text.h"
 #include "reports/table/plan_table.h"
 
+#include <assert.h>
 #include <string.h>
 
 struct section {
@@ -37,6 +38,7 @@ enum { SECTION_COUNT = sizeof SECTIONS / sizeof *SECTIONS };
 const struct report_facts *report_facts_make(struct arena *arena, struct arena *scratch,
                                              const struct report *report)
 {
+    assert(report->evaluation && report->request);
     struct report_facts *facts = ARENA_NEW(arena, struct report_facts, 1);
     facts->report = report;
     facts->traffic = traffic_make(arena, scratch, report->request, report->evaluation);
@@ -124,12 +126,14 @@ static void put_data(struct markup *page, const char *id, const char *data)
         text[used++] = byte;
         if (byte == '\\') text[used++] = data[++i];
     }
+    assert(used <= 6 * length);
     text[used] = '\0';
     markup_print(page, "<script type=\"application/json\" id=\"%s\">", id);
     markup_put(page, text);
     markup_put(page, "</script>\n");
 }
 
+// The page is read as XML as well, where a script is text.
 static void put_script(struct markup *page, const char *script)
 {
     markup_put(page, "<script>//<![CDATA[\n");
@@ -201,12 +205,14 @@ const char *const *report_plot_names(struct arena *arena, const struct report_fa
         names[used++] = arena_print(arena, "%s.svg", chart.name);
         names[used++] = arena_print(arena, "%s.png", chart.name);
     }
+    assert(used <= 2 * count);
     return names;
 }
 
 // In single quotes gnuplot takes every character as it is, but for the quote.
 static void put_path(struct markup *script, const char *folder, const char *name, const char *end)
 {
+    assert(*name);
     markup_put(script, "set output '");
     for (; *folder; folder++)
         markup_print(script, *folder == '\'' ? "''" : "%c", *folder);

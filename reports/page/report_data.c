@@ -3,6 +3,7 @@
 #include "reports/table/plan_json.h"
 #include "reports/table/plan_table.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@ enum { DATA_VERSION = 1 };
 
 static void write_memory(struct json_writer *writer, const struct report *report)
 {
+    assert(report->evaluation->worst_stage < report->evaluation->program->shape.stage_count);
     const struct evaluation *evaluation = report->evaluation;
     int64_t device_bytes = evaluation->prediction.device_bytes;
     int64_t headroom_bytes = device_bytes - evaluation->prediction.reserved_bytes;
@@ -65,6 +67,7 @@ static void write_neighbours(struct json_writer *writer, const struct report *re
         json_put_text(writer, "choice", choice_name(neighbour->choice));
         json_put_text(writer, "was", neighbour->was);
         json_put_text(writer, "value", neighbour->value);
+        assert((size_t)neighbour->status < sizeof STATUSES / sizeof *STATUSES);
         json_put_text(writer, "status", STATUSES[neighbour->status]);
         if (neighbour->status == NEIGHBOUR_IMPOSSIBLE) {
             json_put_text(writer, "reason", neighbour->reason);
@@ -83,6 +86,7 @@ static void write_neighbours(struct json_writer *writer, const struct report *re
 
 static void write_published(struct json_writer *writer, const struct published *published)
 {
+    assert(published->count <= PUBLISHED_MAX);
     if (published->count == 0) return;
     json_open(writer, "published", '[');
     for (int i = 0; i < published->count; i++) {
@@ -104,6 +108,7 @@ static void write_published(struct json_writer *writer, const struct published *
 static void write_traffic(struct json_writer *writer, const char *key,
                           const struct traffic *traffic)
 {
+    assert(traffic->inside_bytes <= traffic->total_bytes * (1 + 1e-9));
     if (traffic->cell_count == 0) return;
     json_open(writer, key, '{');
     json_put_i64(writer, "nodes_per_cell", traffic->nodes_per_cell);

@@ -1,6 +1,7 @@
 #include "reports/page/report_make.h"
 #include "memory/plan_schedule.h"
 
+#include <assert.h>
 #include <string.h>
 
 static bool evaluate_plan(struct arena *arena, struct arena *scratch, struct report *report,
@@ -23,6 +24,7 @@ static bool evaluate_plan(struct arena *arena, struct arena *scratch, struct rep
 static struct candidate candidate_of(const struct parallel *parallel,
                                      const struct evaluation *evaluation)
 {
+    assert(evaluation->worst_stage >= 0);
     return (struct candidate){
         .parallel = *parallel,
         .cost = evaluation->prediction.cost,
@@ -106,6 +108,7 @@ enum { COUNTS_MAX = 16 };
 // Halves and doubles of the plan's own count, between the ends.
 static int gpu_counts(const struct report_options *options, int64_t own, int64_t counts[COUNTS_MAX])
 {
+    assert(own > 0);
     int64_t least = options->gpus_least ? options->gpus_least : own / 8;
     int64_t most = options->gpus_most ? options->gpus_most : own * 8;
     int64_t first = own;
@@ -116,6 +119,7 @@ static int gpu_counts(const struct report_options *options, int64_t own, int64_t
     int count = 0;
     for (int64_t gpus = first; gpus <= most && count < COUNTS_MAX; gpus *= 2)
         counts[count++] = gpus;
+    assert(count <= COUNTS_MAX);
     return count;
 }
 
@@ -123,6 +127,7 @@ static int gpu_counts(const struct report_options *options, int64_t own, int64_t
 static const struct cluster *cluster_of(struct arena *arena, const struct cluster *cluster,
                                         int64_t gpus)
 {
+    assert(gpus > 0);
     struct err err = {0};
     struct cluster *copy = cluster_copy_nodes(arena, cluster);
     if (gpus == cluster->rank_count) return copy;

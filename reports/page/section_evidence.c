@@ -1,6 +1,7 @@
 #include "core/units.h"
 #include "reports/page/section.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -31,6 +32,7 @@ static const double LAST = 1e300;
 static void put_neighbour(const struct page_table *table, const struct report *report,
                           const struct neighbour *neighbour)
 {
+    assert(neighbour->status != NEIGHBOUR_IMPOSSIBLE || neighbour->reason);
     struct arena *arena = table->page->arena;
     const struct prediction *own = &report->evaluation->prediction, *other = &neighbour->prediction;
     bool is_there = neighbour->status != NEIGHBOUR_IMPOSSIBLE;
@@ -104,6 +106,7 @@ bool section_evidence(struct markup *page, const struct report_facts *facts)
     struct page_table table = page_table_open(page, "lntnnn", false, HEADS);
     for (int i = 0; i < published->count; i++) {
         const struct published_run *run = &published->runs[i];
+        assert(run->measured_s > 0);
         const char *cells[] = {
             arena_print(arena, "%s, %s tokens, %s sequences", run->model,
                         units_count(arena, (double)run->seq_len),

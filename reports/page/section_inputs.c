@@ -6,6 +6,7 @@
 #include "reports/table/model_text.h"
 #include "reports/table/plan_table.h"
 
+#include <assert.h>
 #include <string.h>
 
 // What went in, where every constant comes from, and how to make it again.
@@ -79,6 +80,7 @@ static void put_inputs(struct markup *page, const struct report *report)
 // " --tokens 1T": as people type it, where the letter says the same number.
 static const char *tokens_option(struct arena *arena, double tokens)
 {
+    assert(tokens > 0);
     static const struct {
         double scale;
         const char *letter;
@@ -95,6 +97,7 @@ static const char *tokens_option(struct arena *arena, double tokens)
 // " --nodes 8 --gpus 64": what of the cluster, or how many ranks of this machine.
 static const char *size_options(struct arena *arena, const struct cluster *cluster)
 {
+    assert(cluster->nodes[0].gpus > 0);
     int gpus = cluster_rented_count(cluster), each = cluster->nodes[0].gpus;
     if (strcmp(cluster->name, "local") == 0) return arena_print(arena, " --ranks %d", gpus);
     if (cluster->node_group_count > 1) return arena_print(arena, " --gpus %d", gpus);
@@ -146,6 +149,7 @@ static void put_constants(struct markup *page, const struct report *report)
     int counts[KINDS] = {0};
     for (int i = 0; i < sensitivity->count; i++) {
         const struct provenance *provenance = sensitivity->rows[i].constant->provenance;
+        assert(!provenance || (int)provenance->kind < KINDS);
         if (provenance) counts[provenance->kind]++;
     }
     markup_print(page, "<p>The predicted step depends on %d assumptions: ", sensitivity->count);

@@ -1,6 +1,7 @@
 #include "core/units.h"
 #include "reports/page/section.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Predicted beside measured: the step, kinds of work, ranks, and the chain that made the step.
@@ -20,6 +21,7 @@ static const char *band_words(struct arena *arena, const struct prediction *pred
 
 static void put_lead(struct markup *page, const struct report *report)
 {
+    assert(report->run->step_count > 0 && report->evaluation->prediction.step_s > 0);
     const struct measured_run *run = report->run;
     const struct prediction *prediction = &report->evaluation->prediction;
     struct arena *arena = page->arena;
@@ -85,6 +87,7 @@ static void put_kinds(struct markup *page, const struct measured_run *run)
 
 static void put_ranks(struct markup *page, const struct run_ranks *ranks)
 {
+    assert(ranks->rank_count > 0);
     static const char *const HEADS[] = {"rank",      "stage", "computes", "predicted",
                                         "exchanges", "waits", "behind",   "of the critical path"};
     struct arena *arena = page->arena;
@@ -121,6 +124,7 @@ static void put_ranks(struct markup *page, const struct run_ranks *ranks)
 
 static void put_path(struct markup *page, const struct run_ranks *ranks)
 {
+    assert(ranks->part_count <= PATH_PARTS_MAX);
     static const char *const HEADS[] = {"on the critical path", "time", "share of the step"};
     struct arena *arena = page->arena;
     markup_put(page, "<h3>The critical path</h3>\n");

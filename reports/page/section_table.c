@@ -1,8 +1,10 @@
 #include "reports/page/section.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
+// Letters of page_table_open.
 static const char *class_of(char align)
 {
     switch (align) {
@@ -24,6 +26,7 @@ static const char *class_of(char align)
 struct page_table page_table_open(struct markup *page, const char *aligns, bool is_sortable,
                                   const char *const *heads)
 {
+    assert(*aligns);
     // What scrolls has to be reached by keyboard as well. Rows that are drawn as cards stay rows to
     // who hears them.
     markup_print(page,
@@ -104,6 +107,7 @@ void page_paragraph(struct markup *page, const char *text)
 
 void page_value(struct markup *page, const char *path, const char *text)
 {
+    assert(*path);
     markup_put(page, "<span class=\"whole\"");
     markup_attribute(page, "data-value", path);
     markup_put(page, ">");

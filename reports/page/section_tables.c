@@ -3,12 +3,14 @@
 #include "reports/table/model_text.h"
 #include "reports/table/plan_table.h"
 
+#include <assert.h>
 #include <math.h>
 
 // The tables of plans and of GPU counts.
 
 static const char *gib_text(struct arena *arena, int64_t bytes)
 {
+    assert(bytes >= 0);
     return arena_print(arena, "%.1f", (double)bytes / (1024.0 * 1024.0 * 1024.0));
 }
 
@@ -34,6 +36,7 @@ bool section_alternatives(struct markup *page, const struct report_facts *facts)
         return true;
     }
     struct page_table table = page_table_open(page, "ncnnnntn", true, HEADS);
+    assert(kept->best[0].cost.step_s > 0);
     const struct candidate *winner = &kept->best[0];
     // Nothing is faster or slower than a plan that cannot run.
     bool is_there = memory_fit(&facts->report->evaluation->prediction) != MEMORY_LACKS;
@@ -68,6 +71,7 @@ bool section_alternatives(struct markup *page, const struct report_facts *facts)
 
 static void put_scaled(const struct page_table *table, const struct report *report, int i)
 {
+    assert(i >= 0 && i < report->scaling_count);
     struct arena *arena = table->page->arena;
     const struct scenario_outcome *outcome = &report->scaled[i];
     const struct prediction *prediction = &outcome->prediction;

@@ -5,6 +5,7 @@
 #include "reports/table/model_text.h"
 #include "reports/table/plan_table.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -27,6 +28,7 @@ static void put_chip(struct markup *page, const char *class, const char *text)
 // The proof is of predicted times, and true of these.
 static void put_proof(struct markup *page, const struct report *report)
 {
+    assert(report->kept.status == SEARCH_OPTIMAL);
     int count = band_overlap_count(&report->kept, &report->evaluation->prediction);
     if (count < 2) {
         put_chip(page, "good", "proven optimal");
@@ -85,6 +87,7 @@ static void put_lack(struct markup *page, const struct report *report)
         who = "a host is";
         what = hosts_lack(&evaluation->hosts);
     }
+    assert(lack > 0 && "who does not fit lacks something");
     markup_put(page, "<strong>This plan does not fit</strong>: ");
     markup_prose(page,
                  arena_print(page->arena, "%s %s short of %s. If it did fit, with the layout ", who,
@@ -103,6 +106,7 @@ static void put_banded(struct markup *page, const char *path, const char *text, 
 
 static void put_run(struct markup *page, const struct report *report)
 {
+    assert(report->request->workload.tokens > 0);
     struct arena *arena = page->arena;
     const struct prediction *prediction = &report->evaluation->prediction;
     const struct money *low = &prediction->money_low, *high = &prediction->money_high;
@@ -159,6 +163,7 @@ static void open_tile(struct markup *page, const char *name, const char *path, c
     markup_put(page, "</p>");
 }
 
+// A tile without words below its number has no empty paragraph.
 static void close_tile(struct markup *page, const char *text)
 {
     if (*text) markup_put(page, "<p>");
@@ -244,6 +249,7 @@ static void put_memory_tile(struct markup *page, const struct report *report)
     const struct prediction *prediction = &evaluation->prediction;
     double limit = (double)prediction->device_bytes;
     double peak = (double)prediction->peak_bytes, reserved = (double)prediction->reserved_bytes;
+    assert(limit > 0 && peak <= reserved);
     double scale = 100 / fmax(limit, reserved);
     bool fits = reserved <= limit;
     open_tile(page, fits ? "Memory to spare" : "Memory missing", "memory.headroom_bytes",

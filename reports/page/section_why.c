@@ -6,6 +6,7 @@
 #include "reports/table/band_text.h"
 #include "reports/table/plan_table.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -59,6 +60,7 @@ static const double LEAST_S = 1e-6;  // of the step
 static void put_term(const struct page_table *table, const char *name, const double *s, int count,
                      double step_s)
 {
+    assert(count > 0 && count <= SHOWN_MAX);
     struct arena *arena = table->page->arena;
     const char *cells[SHOWN_MAX + 1] = {name};
     bool is_there = false;
@@ -131,6 +133,7 @@ static void put_rivals(struct markup *page, const struct rivals *rivals)
     struct page_table table = page_table_open(page, "llnnn", false, HEADS);
     for (int i = 0; i < rivals->count && i < RIVALS_MAX; i++) {
         const struct rivals_row *row = &rivals->rows[i];
+        assert(row->first >= 0 && row->first < rivals->plan_count);
         const struct provenance *provenance = row->constant->provenance;
         const char *cells[] = {
             constant_words(arena, row->constant),
@@ -164,6 +167,7 @@ static void put_lines(struct markup *page, const char *text)
 // The runner-up, and where it is slower.
 static void put_second(struct markup *page, const struct report *report)
 {
+    assert(report->kept.best_count > 1);
     const struct search_result *kept = &report->kept;
     struct arena *arena = page->arena;
     const struct candidate *first = &kept->best[0], *second = &kept->best[1];

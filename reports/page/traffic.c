@@ -57,6 +57,7 @@ static double rounds_of(const struct counting *counting, int rank)
 static void count_group(const struct counting *counting, const struct breakdown *breakdown,
                         const struct breakdown_line *line, int rank)
 {
+    assert(counting->rounds > 0);
     const struct ledger_line *price = line->price;
     const struct mesh *mesh = breakdown->mesh;
     bool is_of_all = price->entry == ENTRY_NORM;
@@ -146,6 +147,7 @@ static void count_stage(const struct counting *counting, const struct breakdown 
 
 static void fold(struct arena *arena, struct counting *counting)
 {
+    assert(counting->traffic->rank_count > 0);
     struct traffic *traffic = counting->traffic;
     int rank_count = traffic->rank_count;
     int *cells = ARENA_NEW(arena, int, rank_count), *nodes = ARENA_NEW(arena, int, rank_count);
@@ -157,6 +159,7 @@ static void fold(struct arena *arena, struct counting *counting)
     for (int rank = 0; rank < rank_count; rank++)
         cells[rank] = traffic->nodes_per_cell ? nodes[rank] / traffic->nodes_per_cell : rank;
     traffic->cell_count = cells[rank_count - 1] + 1;
+    assert(traffic->cell_count > 0 && traffic->cell_count <= TRAFFIC_CELLS_MAX);
     counting->cell_of = cells;
     counting->node_of = nodes;
 }

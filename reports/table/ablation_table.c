@@ -2,10 +2,13 @@
 #include "core/table.h"
 #include "core/units.h"
 
+#include <assert.h>
 #include <math.h>
 
+// Less than a twentieth of a percent is what rounding of tasks leaves.
 static const char *gain_text(struct arena *arena, double gained_s, double step_s)
 {
+    assert(step_s > 0);
     if (fabs(gained_s) < 5e-4 * step_s) return "-";
     const char *sign = gained_s < 0 ? "-" : "";
     return arena_print(arena, "%s%s (%.1f%%)", sign, units_seconds(arena, fabs(gained_s)),
@@ -66,6 +69,7 @@ static const char *fusion_text(struct arena *arena, const struct fusion_counts *
 
 char *ablation_text(struct arena *arena, const struct ablation *ablation)
 {
+    assert(ablation->without_count >= 0 && ablation->waterfall_count >= 0);
     const char *without = without_text(arena, ablation);
     const char *waterfall = waterfall_text(arena, ablation);
     return arena_print(arena, "\n%s\n%s%s", without, waterfall,

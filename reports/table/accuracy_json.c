@@ -1,8 +1,11 @@
 #include "reports/table/accuracy_table.h"
 #include "reports/table/plan_table.h"
 
+#include <assert.h>
+
 static void put_score(struct json_writer *writer, const char *key, const struct score *score)
 {
+    assert(score->covered_ratio >= 0 && score->covered_ratio <= 1);
     json_open(writer, key, '{');
     json_put_i64(writer, "row_count", score->row_count);
     json_put_i64(writer, "failure_count", score->failure_count);
@@ -35,6 +38,7 @@ static void put_lines(struct json_writer *writer, const char *key,
 static void put_ranking(struct json_writer *writer, const char *key,
                         const struct ranking_score *ranking)
 {
+    assert(ranking->right_count <= ranking->pair_count);
     json_open(writer, key, '{');
     json_put_i64(writer, "sweep_count", ranking->sweep_count);
     json_put_i64(writer, "pair_count", ranking->pair_count);
@@ -47,6 +51,8 @@ static void put_ranking(struct json_writer *writer, const char *key,
 
 static void put_fits(struct json_writer *writer, const struct accuracy_fits *fits)
 {
+    assert(fits->ran_fit_count <= fits->ran_count &&
+           fits->failed_unfit_count <= fits->failed_count);
     json_open(writer, "fits", '{');
     json_put_i64(writer, "ran_count", fits->ran_count);
     json_put_i64(writer, "ran_fit_count", fits->ran_fit_count);

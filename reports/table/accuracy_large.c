@@ -2,6 +2,7 @@
 #include "core/units.h"
 #include "reports/table/accuracy_table.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@ static int by_gpus(const void *a, const void *b)
 
 static void put_trial(struct arena *arena, struct table *table, const struct trial *trial)
 {
+    assert(trial->row->step_s > 0);
     const struct row *row = trial->row;
     const struct prediction *prediction = &trial->prediction;
     const char *gpus = units_count(arena, row->facts.gpus);
@@ -56,6 +58,7 @@ char *accuracy_large_text(struct arena *arena, const struct trials *trials)
               (const char *[]){"run", "tier", "GPUs", "measured", "predicted", "error", "inside"});
     for (int i = 0; i < count; i++)
         put_trial(arena, &table, list[i]);
+    assert(count <= trials->count);
     struct score score = score_of(estimates, count);
     return arena_print(arena,
                        "%s%d runs: MAPE %.1f%%, median %.1f%%, bias %+.1f%%, inside %.1f%%\n",

@@ -3,6 +3,7 @@
 #include "core/units.h"
 #include "reports/table/plan_table.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@ static const char *inside(struct arena *arena, const struct score *score)
     return score->banded_count ? units_percent(arena, score->covered_ratio) : "-";
 }
 
+// A family without rows left out was not fitted to.
 static const char *left_out_mape(struct arena *arena, const struct score *score)
 {
     return score->row_count ? units_percent(arena, score->mape) : "-";
@@ -107,6 +109,7 @@ static const char *memory_line(struct arena *arena, const char *name, const stru
 static const char *ranking_line(struct arena *arena, const char *name,
                                 const struct ranking_score *ranking)
 {
+    assert(ranking->right_count <= ranking->pair_count);
     if (ranking->sweep_count == 0) return "";
     double right = ranking->pair_count ? (double)ranking->right_count / ranking->pair_count : 1;
     return arena_print(arena,
@@ -159,6 +162,8 @@ static const char *other_fits_text(struct arena *arena, const struct accuracy_fi
 
 static const char *fits_text(struct arena *arena, const struct accuracy_fits *fits)
 {
+    assert(fits->ran_fit_count <= fits->ran_count &&
+           fits->failed_unfit_count <= fits->failed_count);
     if (fits->failed_count == 0 || fits->ran_count == 0) return other_fits_text(arena, fits);
     return arena_print(arena,
                        "Fits or not: of %s that ran %s are said to fit, of %s that failed %s are "
@@ -213,6 +218,7 @@ char *accuracy_table_text(struct arena *arena, const struct accuracy *accuracy)
 
 static double error_of(const struct trial *trial)
 {
+    assert(trial->row->step_s > 0);
     return trial->prediction.step_s / trial->row->step_s - 1;
 }
 
@@ -226,6 +232,7 @@ static int compare_errors(const void *a, const void *b)
 
 char *accuracy_worst_text(struct arena *arena, const struct accuracy *accuracy, int count)
 {
+    assert(count >= 0);
     const struct trials *trials = accuracy->trials;
     const struct trial **sorted = ARENA_NEW(arena, const struct trial *, trials->count);
     int used = 0;

@@ -1,6 +1,7 @@
 #include "reports/table/anchor_text.h"
 #include "core/units.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +45,7 @@ static char *moves_text(struct arena *arena, const struct anchor *anchor)
 
 char *anchor_text(struct arena *arena, const struct anchor *anchor)
 {
+    assert(anchor->used_count <= anchor->run_count);
     char *text = arena_print(arena, "Anchored to %d measured run%s:\n", anchor->used_count,
                              anchor->used_count == 1 ? "" : "s");
     for (int i = 0; i < anchor->run_count; i++) {
@@ -80,11 +82,13 @@ static char *family_text(struct arena *arena, const struct anchor_sweep *sweep, 
         for (int k = one->first; k < one->first + one->count; k++) {
             const struct anchor_row *row = &sweep->rows[k];
             double measured_s = row->trial->row->step_s;
+            assert(measured_s > 0);
             before += fabs(row->before_s / measured_s - 1);
             after += fabs(row->after_s / measured_s - 1);
             rows++;
         }
     }
+    assert(rows > 0);
     return arena_print(arena, "%-24s %6d %7d %6d  %7.1f%% %7.1f%%\n", family, series, anchors, rows,
                        100 * before / rows, 100 * after / rows);
 }

@@ -1,6 +1,8 @@
 #include "reports/table/attention_text.h"
 #include "cost_models/attention_unfused.h"
 
+#include <assert.h>
+
 // Of a block: whether it attends, and which rules of plan/unfused.inc some of that breaks.
 struct found {
     bool attends;
@@ -51,6 +53,7 @@ const char *attention_text(struct arena *arena, const struct stack *stack,
             rules |= found.rules;
         }
     }
+    assert(by_products <= attending);
     if (by_products == 0) return "";
     const char *of = attending == by_products ? "" : arena_print(arena, " of %d", attending);
     return arena_print(arena, "Attention of %d%s layer%s by products, slower than fused: %s",

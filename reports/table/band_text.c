@@ -65,6 +65,7 @@ const char *band_text(struct arena *arena, const struct prediction *prediction,
     const char *text = arena_print(
         arena, "90 %% band %s to %s, %s", units_seconds(arena, prediction->step_s_low),
         units_seconds(arena, prediction->step_s_high), rests_on(arena, prediction->band, graph));
+    assert(prediction->step_s_low <= prediction->step_s_high);
     bool is_wider = prediction->selected_count > 1 && prediction->bands->selection.sweep_count > 0;
     if (!is_wider) return text;
     return arena_print(arena, "%s; wider because it was chosen from %s plans", text,
@@ -118,6 +119,7 @@ const char *bands_text(struct arena *arena, const struct bands *bands)
 // Slower over faster, less 1.
 static double difference_of(double a_s, double b_s)
 {
+    assert(a_s > 0 && b_s > 0);
     return (a_s > b_s ? a_s / b_s : b_s / a_s) - 1;
 }
 
@@ -125,6 +127,7 @@ static double difference_of(double a_s, double b_s)
 // slower's low end is not above the faster's high end.
 static bool overlaps(const struct band *band, double difference_ratio)
 {
+    assert(difference_ratio >= 0 && band->low_ratio <= band->high_ratio);
     return (1 + difference_ratio) * band->low_ratio <= band->high_ratio;
 }
 

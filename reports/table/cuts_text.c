@@ -1,5 +1,6 @@
 #include "reports/table/cuts_text.h"
 
+#include <assert.h>
 #include <math.h>
 
 static const char *names(struct arena *arena, const struct search_result *result, bool bounded)
@@ -21,6 +22,7 @@ const char *cuts_text(struct arena *arena, const struct search_result *result)
     const char *bounded = names(arena, result, true), *others = names(arena, result, false);
     const char *text = "";
     if (*bounded) {
+        assert(isfinite(least_s) && result->best[0].closed_form_s > 0);
         double most_percent = 100 * (1 - least_s / result->best[0].closed_form_s);
         int digits = most_percent < 99 ? 2 : 3;  // two write 99.6 as 1e+02
         text = arena_print(arena, " Left out, at most %.*g %% faster: %s.", digits, most_percent,

@@ -140,6 +140,7 @@ static void collective_row(struct table *table, const struct breakdown *breakdow
 // The first lines of one kind, then how many more there are and their share.
 static char *lines_text(struct arena *arena, const struct breakdown *breakdown, bool collectives)
 {
+    assert(breakdown->step_s > 0);
     static const char *const OPERATORS[] = {"operator", "pass", "shape", "count",  "FLOP",
                                             "bytes",    "time", "share", "rate/s", "bound"};
     static const char *const COLLECTIVES[] = {"collective", "pass",  "ranks",   "count", "each",
@@ -167,6 +168,7 @@ static char *lines_text(struct arena *arena, const struct breakdown *breakdown, 
 
 static void sum_row(struct table *table, const char *name, double s, double step_s)
 {
+    assert(step_s > 0);
     const char *cells[] = {name, units_seconds(table->arena, s),
                            units_percent(table->arena, s / step_s)};
     table_row(table, cells);
@@ -192,6 +194,7 @@ static const char *constant_text(struct arena *arena, const struct constant *con
     return arena_print(arena, "%s %s", constant->owner_name, constant->key);
 }
 
+// Constants that no file gives have no source.
 static const char *kind_text(const struct constant *constant)
 {
     return constant->provenance ? provenance_kind_name(constant->provenance->kind) : "-";
@@ -268,6 +271,7 @@ char *explain_text(struct arena *arena, const struct explain *explain)
                        rivals_text(arena, &explain->rivals));
 }
 
+// What has no shape of its own, as a norm, is told by its bytes.
 static void write_shape(struct json_writer *writer, const struct ledger_line *line)
 {
     const struct instr *instr = line->instr;
@@ -383,6 +387,7 @@ static void write_rivals(struct json_writer *writer, const struct rivals *rivals
         json_open_flat(writer, NULL, '{');
         write_constant(writer, row->constant);
         json_put_f64(writer, "ratio", row->ratio);
+        assert(row->first >= 0 && row->first < rivals->plan_count);
         json_put_i64(writer, "first", row->first);
         json_put_f64(writer, "lead_ratio", row->lead_ratio);
         json_close(writer, '}');

@@ -4,6 +4,7 @@
 #include "core/units.h"
 #include "validation/score.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@ static const char *const COLUMN_NAMES[COLUMN_COUNT] = {"priors",     "in sample"
 
 static double predicted_s(const struct fit_prediction *prediction, int column)
 {
+    assert(column >= 0 && column < COLUMN_COUNT);
     if (column == COLUMN_PRIOR) return prediction->prior_s;
     if (column == COLUMN_FITTED) return prediction->step_s;
     return prediction->left_out_s[column - COLUMN_LEFT_OUT];
@@ -51,15 +53,18 @@ static struct score score_group(struct arena *arena, const struct fit_result *re
         estimates[count++] = (struct estimate){.measured = prediction->row->step_s,
                                                .predicted = predicted_s(prediction, column)};
     }
+    assert(count <= result->prediction_count);
     return score_of(estimates, count);
 }
 
 char *fit_rows_text(struct arena *arena, const struct fit_result *result)
 {
+    assert(result->row_count >= result->family_count);
     return arena_print(arena, "%d rows of %d %s", result->row_count, result->family_count,
                        result->family_count == 1 ? "family" : "families");
 }
 
+// Equal moves stand in the order of the constants.
 static int compare_moved(const void *a, const void *b)
 {
     const struct fit_constant *const *left = a, *const *right = b;

@@ -1,11 +1,13 @@
 #include "reports/table/idle_text.h"
 #include "core/units.h"
 
+#include <assert.h>
 #include <math.h>
 
 const char *idle_hint_text(struct arena *arena, const struct search_request *request,
                            const struct idle_hint *hint, double best_s)
 {
+    assert(hint->gpus > 0 && hint->gpus < request->cluster->rank_count);
     int all = request->cluster->rank_count;
     if (isinf(best_s)) {
         return arena_print(arena,
@@ -27,6 +29,7 @@ const char *idle_answer_text(struct arena *arena, const struct search_request *r
 {
     const char *all = units_count(arena, request->cluster->rank_count);
     int idle = request->cluster->rank_count - answer->cluster->rank_count;
+    assert(idle >= 0);
     if (idle == 0 && result->status == SEARCH_STOPPED) {
         return "Idle: none; not every smaller number of GPUs was searched\n";
     }

@@ -2,11 +2,13 @@
 #include "core/table.h"
 #include "core/units.h"
 
+#include <assert.h>
 #include <math.h>
 
 // "rank 137 x1.2", "nodes 0-3: NICs at 50.0 %"
 const char *inject_cause_text(struct arena *arena, const struct injection_cause *cause)
 {
+    assert(cause->first <= cause->last);
     static const char *const WHAT[] = {"rank", "node", "node"};
     const char *place =
         cause->first == cause->last
@@ -32,6 +34,7 @@ static int *rank_causes(struct arena *arena, const struct injection_result *resu
 
 static const char *longer(struct arena *arena, double seconds, double than_s)
 {
+    assert(than_s > 0);
     return units_signed_percent(arena, seconds / than_s - 1);
 }
 
@@ -127,6 +130,7 @@ static void write_cause(struct json_writer *writer, const struct injection_cause
     static const char *const KINDS[] = {"slow-rank", "degraded-nic", "slow-link"};
     bool is_rank = cause->kind == INJECT_RANK;
     json_open_flat(writer, NULL, '{');
+    assert((size_t)cause->kind < sizeof KINDS / sizeof *KINDS);
     json_put_text(writer, "kind", KINDS[cause->kind]);
     json_put_i64(writer, is_rank ? "first_rank" : "first_node", cause->first);
     json_put_i64(writer, is_rank ? "last_rank" : "last_node", cause->last);

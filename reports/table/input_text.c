@@ -1,10 +1,12 @@
 #include "reports/table/input_text.h"
 #include "core/units.h"
 
+#include <assert.h>
 #include <math.h>
 
 static const char *readers_text(struct arena *arena, const struct input_price *price)
 {
+    assert(price->reader_count > 0);
     const char *count = units_count(arena, price->reader_count);
     switch (price->readers) {
     case READERS_RANK:
@@ -45,8 +47,10 @@ static const char *broadcast_text(struct arena *arena, const struct input_price 
                        units_seconds(arena, price->broadcast_s));
 }
 
+// The next step's data are read while this one runs.
 static const char *hidden_text(struct arena *arena, const struct input_price *price)
 {
+    assert(price->step_s > 0);
     if (isnan(price->wait_s)) return "";
     bool is_hidden = price->read_s <= price->step_s;
     return arena_print(arena, "\n       the step of %s hides %s reading",

@@ -4,6 +4,8 @@
 #include "core/units.h"
 #include "reports/table/ledger_text.h"
 
+#include <assert.h>
+
 static void kernel_row(struct table *table, const struct kernel_account *kernel)
 {
     struct arena *arena = table->arena;
@@ -24,6 +26,7 @@ static void kernel_row(struct table *table, const struct kernel_account *kernel)
 
 static void sum_row(struct table *table, const struct layer_account *layer)
 {
+    assert(layer->s > 0);
     struct arena *arena = table->arena;
     const char *cells[] = {
         "all",
@@ -57,6 +60,7 @@ static const char *beside_text(struct arena *arena, const struct layer_account *
 static const char *layer_text(struct arena *arena, const struct kernels_account *account,
                               const struct layer_account *layer)
 {
+    assert(account->peak_flop_per_s > 0 && layer->kernel_count > 0);
     static const char *const HEADER[] = {"kernel", "pass", "shape",  "launches", "FLOP",
                                          "bytes",  "roof", "priced", "of roof"};
     struct table table = table_new(arena, "lllrrrrrr");

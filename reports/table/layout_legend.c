@@ -1,13 +1,17 @@
 #include "reports/table/layout_legend.h"
 
+#include <assert.h>
+
 // The words of --help: an axis that is added is explained here as well.
 static const char *const AXIS_HELP[AXIS_COUNT] = {
 #define CHOICE_DEGREE(id, help) [AXIS_##id] = (help),
 #include "plan/choices.inc"
 };
 
+// Axes of one rank have no place in the order.
 static bool is_default_order(const struct parallel *parallel)
 {
+    assert(parallel->order_count <= AXIS_COUNT);
     struct parallel other = *parallel;
     parallel_default_order(&other);
     int used[2][AXIS_COUNT], counts[2] = {0};
@@ -38,6 +42,7 @@ bool parallel_has_other_passes(const struct parallel *parallel, const struct sta
 void layout_legend_meet(struct layout_legend *legend, const struct parallel *parallel,
                         const struct stack *stack)
 {
+    assert(parallel->micro_batch > 0);
     for (enum axis axis = 0; axis < AXIS_COUNT; axis++) {
         bool always = axis == AXIS_TP || axis == AXIS_PP || axis == AXIS_DP;
         if (always || parallel->degree[axis] > 1) legend->seen[axis] = true;

@@ -1,5 +1,7 @@
 #include "reports/table/measure_text.h"
 
+#include <assert.h>
+
 static const char *percent(struct arena *arena, double ratio)
 {
     return arena_print(arena, "%.2f%%", 100 * ratio);
@@ -7,6 +9,7 @@ static const char *percent(struct arena *arena, double ratio)
 
 char *measure_text(struct arena *arena, const struct measure_next *next)
 {
+    assert(next->plan_count > 0 && next->step_count >= 0);
     char *text = arena_print(arena,
                              "%d plans; taking the first may cost %s more than the fastest "
                              "of them, on average; its step is known to +-%s\n",

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+// An empty graph needs nothing, and nothing is over it.
 static double over(int64_t bytes, int64_t base_bytes)
 {
     return base_bytes > 0 ? (double)bytes / (double)base_bytes - 1 : 0;
@@ -101,6 +102,7 @@ static const char *proof_text(struct arena *arena, const struct memory_report *r
 {
     const struct memory_schedule *answer = &report->rows[report->row_count - 1];
     int64_t bound_bytes = memory_report_bound(report);
+    assert(answer->arena_bytes >= bound_bytes && "a bound is below what was found");
     const char *bound = arena_print(arena, "the bound of %s bytes", exact(arena, bound_bytes));
     if (answer->arena_bytes == bound_bytes) {
         return arena_print(arena, "%s: 0.00 %% over %s: proven optimal\n",
@@ -172,6 +174,7 @@ static const char *spilled_text(struct arena *arena, const struct spill_result *
 
 char *memory_table_text(struct arena *arena, const struct memory_report *report)
 {
+    assert(report->row_count > 0);
     const struct memory_schedule *answer = &report->rows[report->row_count - 1];
     char *text =
         arena_print(arena, "%s%s%s%s%s%s", head_text(arena, report), table_of(arena, report),
@@ -185,6 +188,7 @@ char *memory_table_text(struct arena *arena, const struct memory_report *report)
 
 char *memory_shortfall_text(struct arena *arena, const struct memory_report *report)
 {
+    assert(report->row_count > 0 && report->capacity > 0);
     const struct memory_schedule *answer = &report->rows[report->row_count - 1];
     int64_t bound_bytes = memory_report_bound(report);
     const char *proof = "whether less is possible is not known";
@@ -235,6 +239,7 @@ static void write_spilled(struct json_writer *writer, const struct spill_result 
 void memory_report_write(struct json_writer *writer, const char *key,
                          const struct memory_report *report)
 {
+    assert(report->row_count > 0);
     const struct memory_schedule *answer = &report->rows[report->row_count - 1];
     int64_t bound_bytes = memory_report_bound(report);
     json_open(writer, key, '{');

@@ -6,6 +6,7 @@
 #include "reports/table/model_text.h"
 #include "reports/table/plan_table.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@ static const double YEAR_S = 365.0 * 86400, HOURS_PER_YEAR = 365.0 * 24;
 
 double years_of(double flop, double flop_per_s)
 {
+    assert(flop_per_s > 0);
     return flop / flop_per_s / YEAR_S;
 }
 
@@ -75,6 +77,7 @@ bool device_needs_find(struct arena *arena, const struct scenario_request *reque
     const struct sweep_list *sizes = &sweep->axes[SWEEP_GPUS];
     *device = (struct device_needs){.cluster = cluster, .device = cluster->nodes[0].device};
     int64_t bytes = cluster_device_bytes(cluster);
+    assert(bytes > 0);
     device->least_by_bytes = (needs->memory.peak_bytes + bytes - 1) / bytes;
     if (!least_gpus_find(arena, request, sweep, cluster, sizes, most, &device->least, err)) {
         return false;
@@ -95,6 +98,7 @@ static const char *bytes_text(struct arena *arena, double bytes)
 
 static const char *memory_text(struct arena *arena, const struct model_needs *needs)
 {
+    assert(needs->parameter_count > 0);
     const struct memory_parts *memory = &needs->memory;
     const struct {
         const char *name;
@@ -141,6 +145,7 @@ struct columns {
 
 static void put(struct columns *columns, char align, const char *text)
 {
+    assert(columns->count < (int)(sizeof columns->cells / sizeof *columns->cells));
     columns->cells[columns->count] = text;
     columns->aligns[columns->count++] = align;
 }

@@ -2,8 +2,11 @@
 
 #include "core/units.h"
 
+#include <assert.h>
+
 const char *parameters_text(struct arena *arena, double count, double active_count)
 {
+    assert(count >= 0 && active_count >= 0);
     const char *all = arena_print(arena, "%s parameters", units_count(arena, count));
     if (active_count >= count) return all;
     return arena_print(arena, "%s, %s active", all, units_count(arena, active_count));

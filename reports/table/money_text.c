@@ -1,6 +1,7 @@
 #include "reports/table/money_text.h"
 #include "core/units.h"
 
+#include <assert.h>
 #include <math.h>
 
 // " (37.2 to 51.0)" for an amount at the two ends of the band.
@@ -12,6 +13,7 @@ static const char *between(struct arena *arena, const struct prediction *predict
 
 static const char *price_text(struct arena *arena, const struct prediction *prediction)
 {
+    assert(prediction->money.currency);
     const struct money *money = &prediction->money, *low = &prediction->money_low,
                        *high = &prediction->money_high;
     return arena_print(

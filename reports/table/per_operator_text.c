@@ -2,10 +2,13 @@
 
 #include "core/units.h"
 
+#include <assert.h>
 #include <math.h>
 
+// A change that gains nothing alone is there because another needs it.
 static const char *changes_text(struct arena *arena, const struct per_operator *layouts)
 {
+    assert(layouts->change_count >= 0);
     const char *text = "";
     for (int i = 0; i < layouts->change_count; i++) {
         const struct operator_change *change = &layouts->changes[i];

@@ -3,6 +3,7 @@
 #include "core/table.h"
 #include "core/units.h"
 
+#include <assert.h>
 #include <math.h>
 
 static const char *const PLACES[] = {"device", "host"};
@@ -17,6 +18,7 @@ const struct placed_result *placement_report_best(const struct placement_report 
     return best;
 }
 
+// Both ways: what comes to the device and what leaves it.
 static double moved_bytes(const struct placed_result *placement)
 {
     return (double)(placement->up_bytes + placement->down_bytes);
@@ -31,6 +33,7 @@ static double gap_ratio(const struct placement_solution *solution)
 static void add_rows(struct arena *arena, struct table *table,
                      const struct placement_report *report, int place)
 {
+    assert(place == PLACEMENT_DEVICE_UPDATES || place == PLACEMENT_HOST_UPDATES);
     for (int p = 0; p < PLACEMENT_POLICY_COUNT && report->places[place].fits; p++) {
         const struct placed_result *at = &report->places[place].solution.policies[p];
         const char *cells[] = {
@@ -61,6 +64,7 @@ static const char *proof_text(struct arena *arena, const struct placement_report
     double planned = moved_bytes(&solution->policies[PLACEMENT_PLANNED]);
     double least_recent = moved_bytes(&solution->policies[PLACEMENT_LRU]);
     double gap = gap_ratio(solution);
+    assert(gap > -1e-6 && "no placement moves less than the bound");
     const char *gap_words =
         gap == INFINITY ? "no bound is known"
         : gap < 5e-5    ? "no placement moves less"

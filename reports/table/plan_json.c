@@ -57,6 +57,7 @@ static void write_band(struct json_writer *writer, const struct prediction *pred
 {
     const struct band *band = prediction->band;
     if (!band) return;
+    assert(prediction->step_s_low <= prediction->step_s_high);
     json_put_f64(writer, "step_s_low", prediction->step_s_low);
     json_put_f64(writer, "step_s_high", prediction->step_s_high);
     json_put_text(writer, "confidence", confidence_name(band->confidence));
@@ -139,6 +140,7 @@ static void write_reliability(struct json_writer *writer, const struct predictio
 void prediction_write(struct json_writer *writer, const char *key,
                       const struct prediction *prediction)
 {
+    assert(prediction->step_s > 0);
     json_open(writer, key, '{');
     json_put_f64(writer, "step_s", prediction->step_s);
     write_band(writer, prediction);
@@ -176,6 +178,7 @@ void memory_write(struct json_writer *writer, const struct memory_parts *memory)
 
 static void write_memory(struct json_writer *writer, const struct plan_document *document)
 {
+    assert(document->evaluation->worst_stage < document->evaluation->program->shape.stage_count);
     const struct evaluation *evaluation = document->evaluation;
     const struct memory_parts *worst = &evaluation->stage_memory[evaluation->worst_stage];
     json_open(writer, "memory", '{');

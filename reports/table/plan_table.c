@@ -59,6 +59,7 @@ static const char *order_text(struct arena *arena, const struct parallel *parall
 // " batches 8x5+8x3": 8 replicas of 5 micro-batches each, 8 of 3.
 static const char *batches_text(struct arena *arena, const struct parallel *parallel)
 {
+    assert(parallel->replica_count == 0 || parallel->replica_micro_batches);
     const int *counts = parallel->replica_micro_batches;
     const char *text = "";
     for (int first = 0, end; first < parallel->replica_count; first = end) {
@@ -206,12 +207,14 @@ const char *cluster_text(struct arena *arena, const struct cluster *cluster)
 // Gibibytes, with a decimal where there are few.
 static const char *gib_text(struct arena *arena, int64_t bytes)
 {
+    assert(bytes >= 0);
     double gib = (double)bytes / (1024.0 * 1024.0 * 1024.0);
     return arena_print(arena, gib < 9.95 ? "%.1f" : "%.0f", gib);
 }
 
 const char *lost_to(const struct cost *loser, const struct cost *winner, double *share_ratio)
 {
+    assert(winner->step_s > 0);
     struct explanation_term terms[EXPLANATION_TERM_MAX];
     int count = explain_terms(winner, loser, terms);
     const char *name = NULL;
@@ -266,6 +269,7 @@ static void add_row(struct table *table, struct arena *arena, const struct searc
 // Of whole layers the best is proven; of classes of operators there is a bound.
 static const char *certainty_of_classes(struct arena *arena, const struct search_result *result)
 {
+    assert(result->bound_s > 0 && result->layers_s > 0);
     double best_s = result->best[0].closed_form_s, layers_s = result->layers_s;
     double more_percent = 100 * (best_s / layers_s - 1);
     const char *layers = units_seconds(arena, layers_s);
@@ -295,6 +299,7 @@ static const char *among_text(struct arena *arena, const struct search_result *r
 static const char *certainty(struct arena *arena, const struct search_result *result,
                              const struct prediction *prediction)
 {
+    assert(result->best_count > 0);
     const char *among = among_text(arena, result, prediction);
     // What is proven is proven of the closed form; the events only rank its best few.
     double best_s = result->best[0].closed_form_s;
@@ -327,6 +332,7 @@ static const char *certainty(struct arena *arena, const struct search_result *re
     return "";
 }
 
+// Bounds drop plans unpriced: more of them may not fit than were counted.
 static const char *rejected(struct arena *arena, const struct search_request *request,
                             const struct search_result *result)
 {
@@ -377,6 +383,7 @@ static const char *stack_text(struct arena *arena, const struct search_request *
 char *plan_table_text(struct arena *arena, const struct search_request *request,
                       const struct search_result *result, const struct evaluation *best)
 {
+    assert(result->best_count > 0);
     static const char *const HEADER[] = {"#",         "layout",   "step s",  "MFU",
                                          "alloc GiB", "reserved", "lost to", "vs #1"};
     struct table table = table_new(arena, "rlrrrrlr");

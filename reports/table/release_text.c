@@ -1,6 +1,7 @@
 #include "reports/table/release_text.h"
 #include "core/units.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -42,6 +43,7 @@ double release_step_s(struct arena *arena, const struct evaluation_request *requ
 const char *release_text(struct arena *arena, const struct evaluation_request *request,
                          const struct evaluation *evaluation)
 {
+    assert(evaluation->prediction.step_s > 0);
     const struct stack *newest = request->stack->newest;
     const char *release = request->stack->release, *text = "";
     int last = newest && release ? release_index(newest, release) : -1;

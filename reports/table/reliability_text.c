@@ -2,8 +2,10 @@
 #include "core/table.h"
 #include "core/units.h"
 
+#include <assert.h>
 #include <math.h>
 
+// A step has no failures: who says nothing of a run is told nothing of its end.
 static bool is_asked(const struct cluster *cluster, double tokens,
                      const struct prediction *prediction)
 {
@@ -41,6 +43,7 @@ const char *reliability_sentence(struct arena *arena, const struct cluster *clus
 // The causes that there are, the most frequent first.
 static const char *causes_text(struct arena *arena, const struct goodput *goodput)
 {
+    assert(goodput->mtbf_s > 0);
     const char *text = "";
     bool said[FAILURE_CAUSE_COUNT] = {false};
     for (int place = 0; place < FAILURE_CAUSE_COUNT; place++) {
@@ -112,6 +115,7 @@ const char *reliability_text(struct arena *arena, const struct cluster *cluster,
 {
     const struct goodput *goodput = &prediction->goodput;
     if (!is_asked(cluster, tokens, prediction)) return "";
+    assert(goodput->goodput_ratio >= 0 && goodput->goodput_ratio <= 1 + 1e-9);
     struct table table = table_new(arena, "ll");
     table.head_count = 0;
     put(&table, "goodput",

@@ -1,6 +1,8 @@
 #include "reports/table/routed_text.h"
 #include "core/units.h"
 
+#include <assert.h>
+
 static const char *seconds_text(struct arena *arena, double value)
 {
     return units_seconds(arena, value);
@@ -24,6 +26,7 @@ static const char *rows_text(struct arena *arena, double value)
 static char *spread_text(struct arena *arena, const char *name, const struct routed_spread *spread,
                          const char *(*text)(struct arena *arena, double value))
 {
+    assert(spread->p50 <= spread->p90 && spread->p90 <= spread->p99);
     return arena_print(arena, "%-34s %11s %11s %11s\n", name, text(arena, spread->p50),
                        text(arena, spread->p90), text(arena, spread->p99));
 }
@@ -81,6 +84,7 @@ char *routed_text(struct arena *arena, const char *routing, const struct routed 
 static void write_spread(struct json_writer *writer, const char *key,
                          const struct routed_spread *spread)
 {
+    assert(spread->p50 <= spread->p90 && spread->p90 <= spread->p99);
     json_open_flat(writer, key, '[');
     json_put_f64(writer, NULL, spread->p50);
     json_put_f64(writer, NULL, spread->p90);

@@ -4,12 +4,15 @@
 #include "core/units.h"
 #include "planner/choice.h"
 
+#include <assert.h>
+
 enum { SHOWN_MAX = 12 };
 
 // "1, 2, 4, 8", and of many the first and the last.
 static const char *values_text(struct arena *arena, const struct space_list *list,
                                enum choice choice)
 {
+    assert(list->choices[choice].count >= 0);
     int count = list->choices[choice].count, kept = count < SPACE_LIST_MAX ? count : SPACE_LIST_MAX;
     const int64_t *values = list->choices[choice].values;
     const char *text = "";

@@ -8,8 +8,11 @@
 #include "reports/table/plan_table.h"
 #include "reports/table/reliability_text.h"
 
+#include <assert.h>
+
 static void add_part(struct table *table, const char *name, double seconds, double step_s)
 {
+    assert(step_s > 0);
     struct arena *arena = table->arena;
     if (seconds <= 0) return;
     const char *cells[] = {name, units_seconds(arena, seconds),
@@ -63,6 +66,7 @@ static void add_stage(struct table *table, const struct memory_parts *memory, in
 
 static char *memory_text(struct arena *arena, const struct evaluation *evaluation)
 {
+    assert(evaluation->program->shape.stage_count > 0);
     static const char *const HEADER[] = {"stage",     "weights",     "grads",
                                          "optimizer", "activations", "working",
                                          "logits",    "buffers",     "allocated"};

@@ -3,6 +3,8 @@
 #include "core/units.h"
 #include "reports/table/plan_table.h"
 
+#include <assert.h>
+
 // What the ranks of one device kind hold of the plan.
 struct holding {
     int rank_count;
@@ -11,6 +13,7 @@ struct holding {
 
 static struct holding holding_of(struct arena *arena, const struct program *program, int kind)
 {
+    assert(kind >= 0 && kind < program->cluster->node_group_count);
     const struct cluster *cluster = program->cluster;
     struct holding held = {0, ARENA_NEW(arena, bool, program->shape.stage_count),
                            ARENA_NEW(arena, bool, program->parallel.degree[AXIS_DP])};
@@ -31,6 +34,7 @@ static struct holding holding_of(struct arena *arena, const struct program *prog
 // "stages 0-3, 6", "stage 0"
 static const char *list_text(struct arena *arena, const char *noun, const bool *is_in, int count)
 {
+    assert(count > 0);
     const char *text = "";
     int listed = 0;
     for (int first = 0, end; first < count; first = end) {
@@ -82,6 +86,7 @@ static const char *holding_text(struct arena *arena, const struct program *progr
 
 static const char *against(struct arena *arena, double step_s, double best_s)
 {
+    assert(best_s > 0);
     return arena_print(arena, "%s a step (%+.1f %%)", units_seconds(arena, step_s),
                        100 * (step_s / best_s - 1));
 }

@@ -3,6 +3,7 @@
 #include "core/units.h"
 #include "reports/table/plan_table.h"
 
+#include <assert.h>
 #include <math.h>
 
 static const char *signed_seconds(struct arena *arena, double seconds)
@@ -37,6 +38,7 @@ static char *terms_text(struct arena *arena, const struct explanation *explanati
 char *explanation_text(struct arena *arena, const char *asked,
                        const struct explanation *explanation, const struct stack *stack)
 {
+    assert(explanation->is_winner || explanation->possible || explanation->reason);
     if (explanation->is_winner) return arena_print(arena, "%s: the best plan has it.\n", asked);
     if (!explanation->possible) {
         return arena_print(arena, "%s: impossible: %s\n", asked, explanation->reason);

@@ -1,6 +1,7 @@
 #include "reports/tables/plan_file.h"
 #include "core/json_peek.h"
 
+#include <assert.h>
 #include <string.h>
 
 static const char KIND[] = "recommendation";
@@ -30,6 +31,7 @@ bool table_plan_is(const char *path, struct err *err)
     return json_peek(path, "kind", KINDS, err) != NULL;
 }
 
+// The model's file stands in the plan, so that it needs no other.
 static const struct recommender *read_model(struct arena *arena, const struct json *root,
                                             struct err *err)
 {
@@ -72,6 +74,7 @@ struct table_plan *table_plan_load(struct arena *arena, const char *path, struct
 void table_prediction_write(struct json_writer *writer, const struct place_request *request,
                             const struct table_prediction *prediction)
 {
+    assert(prediction->step_s > 0 && prediction->hit_ratio >= 0 && prediction->hit_ratio <= 1);
     double peak = cluster_slowest_device(request->cluster, request->workload.precision)
                       ->peak_flop_per_s[request->workload.precision];
     json_open(writer, "prediction", '{');
@@ -119,6 +122,7 @@ void table_memory_write(struct json_writer *writer, const struct table_predictio
 char *table_plan_document(struct arena *arena, const struct place_request *request,
                           const struct place_result *result)
 {
+    assert(result->placement);
     const struct recommender *model = request->model;
     struct json_writer writer = {.arena = arena};
     json_open(&writer, NULL, '{');

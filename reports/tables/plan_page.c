@@ -2,6 +2,7 @@
 #include "reports/page/markup.h"
 #include "reports/tables/plan_text.h"
 
+#include <assert.h>
 #include <math.h>
 
 static const char STYLE[] =
@@ -14,6 +15,7 @@ enum { PLOT_WIDTH = 860, LEFT = 150, ROW = 22 };
 // A lane a task: when it runs in the step.
 static void put_timeline(struct markup *page, const struct table_prediction *prediction)
 {
+    assert(prediction->step_s > 0);
     int lanes = 0;
     for (int task = 0; task < TABLE_TASK_COUNT; task++)
         lanes += prediction->spans[task].s > 0;
@@ -41,6 +43,7 @@ static void put_timeline(struct markup *page, const struct table_prediction *pre
 // Bytes of tables on each rank's device, as bars.
 static void put_ranks(struct arena *arena, struct markup *page, const struct table_plan *plan)
 {
+    assert(plan->placement->rank_count > 0);
     enum { HEIGHT = 160 };
     int ranks = plan->placement->rank_count;
     double *bytes = ARENA_NEW(arena, double, ranks), most = 1;

@@ -3,11 +3,14 @@
 #include "core/table.h"
 #include "core/units.h"
 
+#include <assert.h>
 #include <math.h>
 
+// Pieces of one table stand side by side in a placement.
 static const char *way_of(struct arena *arena, const struct table_placement *placement, int first,
                           int count)
 {
+    assert(count > 0 && first + count <= placement->piece_count);
     const struct table_piece *piece = &placement->pieces[first];
     if (piece->rank == PIECE_EVERY_RANK) return "on every rank";
     int low = piece->rank, high = piece->rank;
@@ -22,6 +25,7 @@ static const char *way_of(struct arena *arena, const struct table_placement *pla
 
 static const char *home_of(struct arena *arena, const struct table_piece *piece)
 {
+    assert(piece->row_count > 0);
     if (piece->tier == TIER_DEVICE) return "device";
     double cached = (double)piece->cached_rows / (double)piece->row_count;
     return arena_print(arena, "%s, %s cached", tier_name(piece->tier), units_ratio(arena, cached));
@@ -70,6 +74,7 @@ static char *head_text(struct arena *arena, const struct place_request *request)
 static char *speed_text(struct arena *arena, const struct place_request *request,
                         const struct table_prediction *prediction)
 {
+    assert(prediction->step_s > 0);
     return arena_print(
         arena,
         "Step of %s samples: %s, %s samples/s; %s of look-ups find their row on the device, the "
@@ -175,5 +180,6 @@ struct trace table_trace(struct arena *arena, const struct table_prediction *pre
             trace.spans[at] = trace.spans[at - 1];
         trace.spans[at] = span;
     }
+    assert(trace.span_count <= TABLE_TASK_COUNT);
     return trace;
 }

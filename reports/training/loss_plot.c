@@ -33,6 +33,7 @@ static const char *quoted(struct arena *arena, const char *title)
 char *loss_plot_script(struct arena *arena, const struct step_metrics *steps, int count,
                        const char *title)
 {
+    assert(count >= 0);
     static const double KEPT = 0.9;  // of the running mean, a step
     struct markup text = {.arena = arena};
     int every = 1 + count / POINTS_MAX, validated = 0;

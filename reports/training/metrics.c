@@ -2,8 +2,12 @@
 
 #include "core/json_write.h"
 
+#include <assert.h>
+
+// Every line has every key, so that who reads them needs no names.
 char *metrics_line(struct arena *arena, const struct step_metrics *metrics)
 {
+    assert(metrics->step > 0);
     struct json_writer writer = {.arena = arena};
     json_open_flat(&writer, NULL, '{');
     json_put_i64(&writer, "step", metrics->step);

@@ -38,6 +38,7 @@ static void put_varint(struct bytes *bytes, uint64_t value)
 
 static void put_key(struct bytes *bytes, int field, int kind)
 {
+    assert(field > 0 && kind >= VARINT && kind <= FOUR_BYTES);
     put_varint(bytes, (uint64_t)(field << 3 | kind));
 }
 

@@ -4,6 +4,7 @@
 #include "core/units.h"
 #include "reports/whatif/scenario_share.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -99,6 +100,7 @@ bool scaling_parse(struct arena *arena, const char *text, const struct scaling_p
 double scaling_calibrate(const struct sweep_points *points, const struct scaling_point *measured,
                          struct scenario_outcome *outcomes, struct err *err)
 {
+    assert(measured->tokens_per_s_per_gpu > 0);
     double ratio = 0;
     for (int i = 0; i < points->count && ratio == 0; i++) {
         if (points->items[i].at[SWEEP_GPUS] != (double)measured->gpus) continue;
@@ -131,6 +133,7 @@ struct scaling_error scaling_error(const struct scaling *scaling)
         error.worst_ratio = ratio;
         error.worst_gpus = gpus;
     }
+    assert(error.count >= 0 && error.worst_ratio >= 0);
     if (error.count > 0) error.mean_ratio /= error.count;
     return error;
 }

@@ -41,6 +41,7 @@ static void put_size(struct cells *cells)
 // Empty where nothing fits.
 static void put_speed(struct cells *cells, double first)
 {
+    assert(!cells->row || !cells->row->fits || first > 0);
     struct arena *arena = cells->arena;
     bool fits = cells->row && cells->row->fits;
     const struct prediction *prediction = fits ? &cells->row->outcome->prediction : NULL;

@@ -145,6 +145,7 @@ static void report(struct pool *pool, int index, const struct err *err)
     const struct scenario_request *request = pool->request;
     pthread_mutex_lock(&pool->lock);
     pool->done++;
+    assert(pool->done <= pool->leader_count);
     if (err->kind && (pool->failed < 0 || index < pool->failed)) {
         pool->failed = index;
         pool->err = *err;
@@ -172,6 +173,7 @@ static void *work(void *context)
 
 static int worker_count(const struct scenario_request *request, int job_count)
 {
+    assert(job_count >= 0);
     long wanted = request->workers > 0 ? request->workers : sysconf(_SC_NPROCESSORS_ONLN);
     if (wanted > job_count) wanted = job_count;
     if (wanted > WORKER_MAX) wanted = WORKER_MAX;
@@ -182,6 +184,7 @@ static int worker_count(const struct scenario_request *request, int job_count)
 // slower: whoever runs takes what is left.
 static void run_workers(struct worker *workers, int count)
 {
+    assert(count > 0);
     int started = 1;
     while (started < count &&
            pthread_create(&workers[started].thread, NULL, work, &workers[started]) == 0) {
@@ -219,6 +222,7 @@ bool scenarios_run(struct arena *arena, const struct scenario_request *request,
                    const struct scenario *scenarios, int count, struct scenario_outcome *outcomes,
                    struct err *err)
 {
+    assert(count >= 0);
     struct arena scratch = {0};
     int *leader_of = ARENA_NEW(&scratch, int, count), *leaders = ARENA_NEW(&scratch, int, count);
     scenarios_share(&scratch, request, scenarios, count, leader_of);

@@ -2,6 +2,7 @@
 
 #include "planner/choice.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +42,7 @@ static const char *machine_text(struct arena *arena, const struct cluster *clust
     return writer.text;
 }
 
+// All that a search reads, numbers to their last bit: equal texts have equal plans.
 static const char *question_text(struct arena *arena, const struct scenario *scenario,
                                  const char *machine)
 {
@@ -77,6 +79,7 @@ void scenarios_share(struct arena *scratch, const struct scenario_request *reque
     qsort(questions, (size_t)count, sizeof *questions, compare);
     for (int i = 1; i < count; i++) {
         if (strcmp(questions[i].text, questions[i - 1].text) == 0) {
+            assert(questions[i - 1].index < questions[i].index);
             leader_of[questions[i].index] = leader_of[questions[i - 1].index];
         }
     }
@@ -115,6 +118,7 @@ void scenario_finish(const struct scenario *scenario, const struct scenario_outc
 void scenario_rescale(const struct scenario *scenario, double ratio,
                       struct scenario_outcome *outcome)
 {
+    assert(ratio > 0);
     struct prediction *prediction = &outcome->prediction;
     if (outcome->status != SCENARIO_FITS) return;
     prediction->step_s /= ratio;

@@ -136,16 +136,19 @@ const char *sweep_option(enum sweep_axis axis)
 
 const char *sweep_key(enum sweep_axis axis)
 {
+    assert(axis < SWEEP_AXIS_COUNT);
     return AXES[axis].key;
 }
 
 const char *sweep_head(enum sweep_axis axis)
 {
+    assert(axis < SWEEP_AXIS_COUNT);
     return AXES[axis].head;
 }
 
 const char *sweep_value_text(struct arena *arena, enum sweep_axis axis, double value)
 {
+    assert(axis < SWEEP_AXIS_COUNT);
     char number[UNITS_NUMBER_BYTES];
     switch (AXES[axis].kind) {
     case NUMBER_PRECISION:
@@ -253,6 +256,7 @@ bool sweep_parse(struct arena *arena, enum sweep_axis axis, const char *text,
 struct cluster *sweep_cluster(struct arena *arena, const struct cluster *cluster, int64_t gpus,
                               struct err *err)
 {
+    assert(gpus > 0);
     struct cluster *copy = cluster_copy_nodes(arena, cluster);
     if (gpus > copy->rank_count && copy->node_group_count == 1) {
         int64_t per_node = copy->nodes[0].gpus;
@@ -337,6 +341,7 @@ static const char *label(struct arena *arena, const struct sweep *sweep,
 static bool make_point(struct arena *arena, const struct sweep *sweep, int cluster_index,
                        const double *values, struct sweep_point *point, struct err *err)
 {
+    assert(cluster_index >= 0 && cluster_index < sweep->cluster_count);
     struct scenario *scenario = &point->scenario;
     const struct cluster *base = sweep->clusters[cluster_index];
     *point = (struct sweep_point){.cluster = cluster_index};
@@ -395,6 +400,7 @@ bool sweep_batch_is_past(const struct sweep *sweep, int64_t batch)
 // `index` counts through the product of the axes.
 static void values_at(const struct sweep *sweep, int index, double *values)
 {
+    assert(index >= 0);
     for (int axis = SWEEP_AXIS_COUNT - 1; axis >= 0; axis--) {
         const struct sweep_list *list = &sweep->axes[axis];
         values[axis] = 0;

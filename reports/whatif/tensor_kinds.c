@@ -3,6 +3,8 @@
 #include "core/units.h"
 #include "planner/choice.h"
 
+#include <assert.h>
+
 // The block that most layers of the model are.
 static const struct block_program *most_used(struct arena *arena, const struct program *program)
 {
@@ -23,6 +25,7 @@ static const struct block_program *most_used(struct arena *arena, const struct p
 // all end with the sum.
 static double received_bytes(const struct instr *instr, double ranks)
 {
+    assert(ranks > 0);
     double times = instr->collective == COLLECTIVE_ALL_REDUCE ? 2 : 1;
     return times * (ranks - 1) / ranks * (double)instr->bytes;
 }
@@ -65,6 +68,7 @@ static bool count_plan(const struct scenario_request *request, const struct scen
 
 static double step_of(const struct tensor_kinds *found, int kind)
 {
+    assert(found->kinds[kind].outcome.status == SCENARIO_FITS);
     return found->kinds[kind].outcome.prediction.step_s;
 }
 
@@ -117,6 +121,7 @@ static double waited_s(const struct tensor_kind *kind)
 const char *tensor_kinds_why(struct arena *arena, const struct tensor_kinds *found)
 {
     if (found->other < 0) return NULL;
+    assert(found->best >= 0 && found->best != found->other);
     const struct tensor_kind *best = &found->kinds[found->best],
                              *next = &found->kinds[found->other];
     const char *name = tp_kind_name((enum tp_kind)found->best);

@@ -64,6 +64,7 @@ static bool makes_it(const struct whatif *whatif, const struct whatif_row *row)
 static void fill_amounts(const struct whatif *whatif, const struct money_band *run,
                          struct whatif_row *row)
 {
+    assert(row->fits);
     const struct money *money = &run->money, *low = &run->low, *high = &run->high;
     bool has_run = row->tokens > 0;
     if (!has_run) row->tokens = WHATIF_UNIT_TOKENS;
@@ -159,6 +160,7 @@ static void mark_front(struct arena *arena, struct whatif *whatif)
                                  trains ? row->cost / row->tokens : INFINITY, row};
     }
     qsort(paces, (size_t)whatif->fit_count, sizeof *paces, compare_paces);
+    assert(whatif->front_count == 0);
     double time_s = 0, cost = INFINITY;
     for (int i = 0; i < whatif->fit_count; i++) {
         bool equal = paces[i].time_s == time_s && paces[i].cost == cost;
@@ -193,6 +195,7 @@ bool whatif_make(struct arena *arena, const struct whatif_question *question,
         whatif->past_count += row->is_past;
         ranked[whatif->fit_count++] = (struct whatif_ranked){whatif, row, i};
     }
+    assert(whatif->made_count <= whatif->fit_count && whatif->fit_count <= whatif->row_count);
     qsort(ranked, (size_t)whatif->fit_count, sizeof *ranked, compare_ranked);
     for (int i = 0; i < whatif->fit_count; i++) {
         whatif->order[i] = ranked[i].index;

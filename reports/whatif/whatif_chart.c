@@ -5,6 +5,7 @@
 #include "reports/table/plan_table.h"
 #include "reports/whatif/whatif_text.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@ static void fit_axis(struct chart_axis *axis, double low, double high)
     axis->scale = wide ? CHART_LOG : CHART_LINEAR;
     axis->low = wide ? low / 1.3 : fmax(0, low - 0.1 * (high - low) - 0.02 * high);
     axis->high = wide ? high * 1.3 : high + 0.1 * (high - low) + 0.02 * high;
+    assert(axis->low < axis->high);
 }
 
 static int by_time(const void *left, const void *right)
@@ -47,6 +49,7 @@ static int cluster_place(const struct pareto *pareto, const char *name)
     while (at < CLUSTER_COLOR_COUNT - 1 && pareto->names[at] &&
            strcmp(pareto->names[at], name) != 0)
         at++;
+    assert(at < CLUSTER_COLOR_COUNT);
     return at;
 }
 
@@ -68,6 +71,7 @@ static void add_clusters(struct pareto *pareto)
 
 static void add_row(const struct pareto *pareto, const struct whatif_row *row, bool has_label)
 {
+    assert(row->fits && pareto->unit.unit_s > 0);
     struct arena *arena = pareto->chart->arena;
     struct chart_mark mark = {.x0 = row->time_s / pareto->unit.unit_s, .y0 = row->cost};
     mark.size = row->is_on_front ? 6 : 4;

@@ -6,6 +6,7 @@
 #include "reports/table/plan_table.h"
 #include "reports/whatif/scaling.h"
 
+#include <assert.h>
 #include <string.h>
 
 static const char *const GOALS[] = {"compare", "cheapest", "fastest", "most_tokens"};
@@ -44,6 +45,7 @@ static void write_prediction(struct json_writer *writer, const struct whatif *wh
 static void write_row(struct json_writer *writer, const struct whatif *whatif,
                       const struct whatif_row *row)
 {
+    assert((size_t)row->outcome->status < sizeof STATUSES / sizeof *STATUSES);
     const struct scenario_outcome *outcome = row->outcome;
     json_open(writer, NULL, '{');
     write_point(writer, row->point);
@@ -70,6 +72,7 @@ static void write_row(struct json_writer *writer, const struct whatif *whatif,
 
 static void write_question(struct json_writer *writer, const struct whatif *whatif)
 {
+    assert((size_t)whatif->goal < sizeof GOALS / sizeof *GOALS);
     const struct whatif_question *question = &whatif->question;
     json_open(writer, "question", '{');
     json_put_text(writer, "goal", GOALS[whatif->goal]);
@@ -140,6 +143,7 @@ static void cell_text(struct lines *lines, const char *text)
     markup_put(&lines->out, plain_csv(lines->out.arena, text));
 }
 
+// Numbers as short as they read back, as in JSON.
 static void cell(struct lines *lines, double value)
 {
     char number[UNITS_NUMBER_BYTES];
@@ -163,6 +167,7 @@ enum { FIGURE_COUNT = sizeof FIGURES / sizeof *FIGURES };
 static void put_figures(struct lines *lines, const struct whatif *whatif,
                         const struct whatif_row *row)
 {
+    assert(row->fits);
     const struct prediction *prediction = &row->outcome->prediction;
     cell_text(lines, parallel_text(lines->out.arena, &row->outcome->best.parallel,
                                    whatif->request->stack));

@@ -8,6 +8,7 @@
 #include "reports/whatif/whatif_chart.h"
 #include "reports/whatif/whatif_text.h"
 
+#include <assert.h>
 #include <string.h>
 
 // More would make the page slow to open; the files beside it have all.
@@ -55,6 +56,7 @@ struct cells {
 static void add_cell(struct cells *cells, const char *head, char align, const char *text,
                      double sort)
 {
+    assert(cells->count < CELLS_MAX);
     cells->heads[cells->count] = head;
     cells->texts[cells->count] = text;
     cells->sorts[cells->count] = sort;
@@ -63,6 +65,7 @@ static void add_cell(struct cells *cells, const char *head, char align, const ch
 
 static struct cells cells_of(struct arena *arena, const struct whatif *whatif, int rank)
 {
+    assert(rank >= 0 && rank < whatif->fit_count);
     const struct whatif_row *row = &whatif->rows[whatif->order[rank]];
     const struct prediction *prediction = &row->outcome->prediction;
     const struct whatif_question *question = &whatif->question;
@@ -194,6 +197,7 @@ static void put_next(struct markup *page, const char *next)
 char *whatif_page(struct arena *arena, const struct whatif *whatif, const struct scaling *scaling,
                   const struct whatif_words *words, const char *version)
 {
+    assert((size_t)whatif->goal < sizeof GOAL_TITLES / sizeof *GOAL_TITLES);
     struct markup page = {.arena = arena};
     struct chart pareto = {.arena = arena}, curve = {.arena = arena};
     put_head(&page, arena_print(arena, "%s: %s", model_config_text(arena, whatif->request->model),

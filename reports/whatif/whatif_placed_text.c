@@ -2,8 +2,10 @@
 #include "core/units.h"
 #include "reports/whatif/whatif_placed.h"
 
+#include <assert.h>
 #include <math.h>
 
+// Of one rank: what it has in its host's memory, then on the drives.
 static const char *home_text(struct arena *arena, const struct placed_size *size)
 {
     const char *host = units_bytes(arena, (double)size->home_bytes[TIER_HOST]);
@@ -15,6 +17,7 @@ static const char *home_text(struct arena *arena, const struct placed_size *size
 static const char *times_text(struct arena *arena, const struct placed_size *size,
                               double device_count)
 {
+    assert(size->parameter_count > 0);
     if (device_count <= 0) return "-";
     return arena_print(arena, "%.1fx", size->parameter_count / device_count);
 }
@@ -22,6 +25,7 @@ static const char *times_text(struct arena *arena, const struct placed_size *siz
 static const char *tier_text(struct arena *arena, const struct placed_sizes *found,
                              enum capacity tier, const char *with, double device_count)
 {
+    assert(found->largest[tier] < found->count);
     if (found->largest[tier] < 0) {
         return arena_print(arena, "With %s: not even the smallest fits\n", with);
     }

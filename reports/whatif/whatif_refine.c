@@ -42,6 +42,7 @@ static const struct whatif_row *next_row(const struct whatif *whatif, const stru
 
 static double next_size(const struct whatif *whatif, const struct whatif_row *row, double size)
 {
+    assert(size > 0);
     int per_node = whatif->sweep->clusters[row->point->cluster]->nodes[0].gpus;
     if (sweep_size_axis(whatif->sweep) == SWEEP_NODES || size < per_node) return size + 1;
     return (floor(size / per_node) + 1) * per_node;

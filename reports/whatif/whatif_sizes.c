@@ -14,6 +14,7 @@ enum { TOGETHER = 8 };
 static int64_t next_size(const struct cluster *cluster, const struct sweep_list *sizes,
                          int64_t gpus)
 {
+    assert(gpus >= 0);
     if (sizes->count > 0) {
         for (int i = 0; i < sizes->count; i++) {
             if (sizes->values[i] > (double)gpus) return (int64_t)sizes->values[i];

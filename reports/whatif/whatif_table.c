@@ -6,6 +6,7 @@
 #include "reports/table/plan_table.h"
 #include "reports/whatif/whatif_text.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum { COLUMN_MAX = 24 };
@@ -23,6 +24,7 @@ struct cells {
 
 static void put(struct cells *cells, char align, const char *head, const char *text)
 {
+    assert(cells->count < COLUMN_MAX);
     cells->texts[cells->count] = cells->row ? text : head;
     cells->aligns[cells->count++] = align;
 }

@@ -6,6 +6,7 @@
 #include "reports/table/model_text.h"
 #include "reports/table/plan_table.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -26,6 +27,7 @@ struct whatif_unit whatif_unit(const struct whatif *whatif)
 static const char *cost_text(struct arena *arena, const struct whatif *whatif,
                              const struct whatif_row *row)
 {
+    assert(row->fits && row->cost >= 0);
     return arena_print(arena, "%s %s", units_count(arena, row->cost),
                        whatif->is_priced ? whatif->currency : "GPU-hours");
 }
@@ -50,6 +52,7 @@ const char *whatif_fixed_text(struct arena *arena, const struct whatif *whatif)
 
 const char *whatif_head_text(struct arena *arena, const struct whatif *whatif)
 {
+    assert(whatif->searched_count <= whatif->row_count);
     const char *shared = "";
     if (whatif->searched_count < whatif->row_count) {
         shared =
@@ -72,6 +75,7 @@ const char *whatif_head_text(struct arena *arena, const struct whatif *whatif)
 static const char *reasons_text(struct arena *arena, const struct whatif *whatif,
                                 enum scenario_status status, const char *what)
 {
+    assert(whatif->between_count <= whatif->row_count);
     const char *text = "";
     int count = 0, given_count = whatif->row_count - whatif->between_count;
     for (int i = 0; i < given_count; i++) {
@@ -156,6 +160,7 @@ static const char *compare_text(struct arena *arena, const struct whatif *whatif
         arena_print(arena, "Fastest: %s: %s, %s\n%s%s", fast->point->scenario.label,
                     units_duration(arena, fast->time_s), cost_text(arena, whatif, fast),
                     layout_line(arena, whatif, fast), band_text_of(arena, whatif, fast));
+    assert(cheap && cheap->cost <= fast->cost && fast->time_s <= cheap->time_s);
     if (fast == cheap) return first;
     return arena_print(arena,
                        "%sCheapest: %s: %s, %s (%.2f times as long for %.2f times the cost)\n%s",
@@ -166,6 +171,7 @@ static const char *compare_text(struct arena *arena, const struct whatif *whatif
 
 static const char *missed_text(struct arena *arena, const struct whatif *whatif)
 {
+    assert(whatif->fit_count > 0 && whatif->made_count == 0);
     const struct whatif_row *near = &whatif->rows[whatif->order[0]];
     return arena_print(arena, "No: none of them can train on %s tokens %s\nNearest: %s: %s, %s\n%s",
                        units_count(arena, whatif->question.tokens), limits_text(arena, whatif),
@@ -317,6 +323,7 @@ static const char *device_of(const struct whatif_row *row)
 // `first`, or none of it fits.
 static const struct whatif_row *least_of(const struct whatif *whatif, int first)
 {
+    assert(first >= 0 && first < whatif->row_count);
     const char *name = device_of(&whatif->rows[first]);
     const struct whatif_row *least = NULL;
     for (int i = 0; i < whatif->row_count; i++) {
