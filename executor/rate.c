@@ -1,5 +1,6 @@
 #include "executor/rate.h"
 
+#include <assert.h>
 #include <math.h>
 
 // cos(pi x), 0 <= x <= 1, to 1e-15: its series up to the 22nd power, on the half where that is
@@ -33,6 +34,7 @@ static double left_of(enum rate_kind kind, double over)
 
 double rate_at(const struct rate_course *rate, int64_t step)
 {
+    assert(step >= 0 && rate->warmup_steps >= 0);
     if (step < rate->warmup_steps)
         return rate->peak * (double)(step + 1) / (double)rate->warmup_steps;
     int64_t decay =
@@ -40,5 +42,6 @@ double rate_at(const struct rate_course *rate, int64_t step)
     int64_t over = step + 1 - (rate->steps - decay);
     if (decay <= 0 || over <= 0) return rate->peak;
     double ratio = over < decay ? (double)over / (double)decay : 1;
+    assert(ratio > 0 && ratio <= 1 && "the decay has begun, and ends once");
     return rate->least + (rate->peak - rate->least) * left_of(rate->kind, ratio);
 }

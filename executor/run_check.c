@@ -3,6 +3,8 @@
 #include "models/op_scan.h"
 #include "plan/unexecuted.h"
 
+#include <assert.h>
+
 // Rows are told apart by these dims, and moved as reals.
 static bool are_rows(const struct tensor *tensor)
 {
@@ -44,6 +46,7 @@ bool run_check_nvme(const struct program *program, const char *folder, struct er
 
 bool run_check_data(const struct graph *graph, enum run_data data, struct err *err)
 {
+    assert(graph->sequence_count > 0 && graph->sequence[0] < graph->block_count);
     enum { BYTES = 256 };
     const struct block *first = &graph->blocks[graph->sequence[0]];
     for (int t = 0; t < first->tensor_count && data != DATA_SYNTHETIC; t++) {
@@ -133,6 +136,7 @@ bool run_check(struct arena *scratch, const struct backend *backend, const struc
         struct kernel_call call;
         if (!call_make(&engine, t, &call)) return false;
         const char *rule = backend->can_run(&call);
+        assert((!rule || *rule) && "a refusal says why");
         if (!rule) continue;
         const char *name = script_task_name(scratch, script, t);
         return err_set(err, ERR_USAGE, "the %s back end cannot run %s: %s", backend->name, name,

@@ -1,5 +1,6 @@
 #include "executor/spikes.h"
 
+#include <assert.h>
 #include <math.h>
 
 static const double KEPT = 0.97;
@@ -18,6 +19,7 @@ static void take_in(struct spikes *spikes, double norm)
 
 bool spikes_take(struct spikes *spikes, double deviations, double norm)
 {
+    assert(!(spikes->variance < 0) && spikes->count >= 0);
     if (!isfinite(norm)) return true;
     double most = spikes->mean + deviations * sqrt(spikes->variance);
     bool is_spike = spikes->count >= STEPS_BEFORE && norm > most;

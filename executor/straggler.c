@@ -1,5 +1,6 @@
 #include "executor/straggler.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 struct straggler_rank {
@@ -34,6 +35,7 @@ struct stragglers {
 struct stragglers *stragglers_new(struct arena *arena, const int *stages,
                                   const double *stage_work_s, int rank_count)
 {
+    assert(rank_count > 0);
     struct stragglers *made = ARENA_NEW(arena, struct stragglers, 1);
     *made = (struct stragglers){.rank_count = rank_count,
                                 .stages = stages,
@@ -55,6 +57,7 @@ static int compare(const void *left, const void *right)
 static void judge(struct straggler_rank *of, int64_t step, double ratio, double least,
                   double step_s)
 {
+    assert(ratio >= 0 && least > 1 && step_s >= 0);
     if (ratio < least) {
         of->slow_steps = 0;
         of->slow_s = of->ratios = 0;
@@ -152,6 +155,7 @@ struct straggler stragglers_take(struct stragglers *stragglers, int64_t step,
         stragglers->of_step[stragglers->stage_count++] =
             (struct stage){sorted + first, end - first, 0};
     }
+    assert(stragglers->stage_count > 0 && stragglers->stage_count <= count);
     if (stragglers->stage_work_s) judge_alone(stragglers, step, step_s);
     return news(stragglers);
 }

@@ -27,6 +27,7 @@ bool attentions_gather(struct engine *engine, struct run_result *result)
     struct attention_path *mine =
         ARENA_NEW(engine->arena, struct attention_path, ATTENTION_PATH_MAX);
     count = engine->backend->attention_paths(engine->device, mine);
+    assert(count >= 0 && count <= ATTENTION_PATH_MAX);
     int64_t *counts = ARENA_NEW(engine->arena, int64_t, ranks);
     const char *fault = engine->transport->host_gather(engine->world, &count, counts, 1);
     if (!engine_ok(engine, -1, fault)) return false;

@@ -101,6 +101,7 @@ static bool settle_room(struct engine *engine, int task, struct room *room)
 
 static bool start_reads(struct engine *engine, int task, int nth)
 {
+    assert(nth >= 0 && nth < engine->away->fetch_count);
     struct away *away = engine->away;
     struct room *room = &away->rooms[nth % ROOMS];
     const struct script_task *of = &engine->script->tasks[away->fetches[nth]];
@@ -131,6 +132,7 @@ char *away_fetch(struct engine *engine, int task)
 
 bool away_put(struct engine *engine, int task, const char *from, int64_t at, int64_t bytes)
 {
+    assert(at >= 0 && at + bytes <= engine->state.away_weight_count * engine->compute_bytes);
     struct away *away = engine->away;
     const char *fault = away->written ? nvme_wait(away->nvme, away->written - 1) : NULL;
     if (!engine_ok(engine, task, fault)) return false;
@@ -141,6 +143,7 @@ bool away_put(struct engine *engine, int task, const char *from, int64_t at, int
 
 bool away_get(struct engine *engine, char *to, int64_t at, int64_t bytes)
 {
+    assert(at >= 0 && at + bytes <= engine->state.away_weight_count * engine->compute_bytes);
     struct nvme *nvme = engine->away->nvme;
     return engine_ok(engine, -1, nvme_wait(nvme, nvme_start(nvme, NVME_READ, to, bytes, at)));
 }

@@ -211,6 +211,7 @@ static void show_sequence(struct engine *engine, const struct script_task *of,
     struct held held =
         held_of_buffer(engine->program, engine_block(engine, of), operand->buffer, engine->rank);
     int64_t before = sequence * held.count[1] * row_of(&held);
+    assert(sequence < held.count[0] && "rows of the batch that is here");
     array->data = (char *)array->data + before * engine_element_bytes(engine, array->element);
     array->sizes[0] = 1;
     array->first[0] += sequence;
@@ -236,6 +237,7 @@ static bool run_part(struct engine *engine, int task, const struct kernel_call *
                                           ? &call->outputs[instr->rows - 1 - call->input_count]
                                           : &call->inputs[instr->rows - 1];
     int64_t sequences = instr->dim == DIM_SEQ ? part->sizes[0] : 1;
+    assert(instr->rows <= call->input_count + call->output_count);
     bool is_summed = !array_has_rows(&call->outputs[0]);
     struct kernel_call whole = *call;
     if (adds_parts(engine_block(engine, of), instr)) whole.adds |= 1u;

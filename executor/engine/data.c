@@ -88,6 +88,7 @@ static void add_slots(struct engine *engine, const struct script_task *task)
             block->block->tensors[block->buffers[operand->buffer].tensor].element;
         int64_t bytes = held.elements * data_element_bytes(engine, element), word = sizeof(int64_t);
         data->count += (bytes + word - 1) / word;
+        assert(bytes >= 0 && "ids and reals fill whole words");
     }
 }
 
@@ -180,6 +181,7 @@ void data_close(struct engine *engine)
 // of its tokens one.
 static int64_t draw_token(struct random_bits bits, int64_t vocab)
 {
+    assert(vocab > 0);
     int octaves = 1;
     while (vocab >> octaves)
         octaves++;
@@ -206,6 +208,7 @@ static void draw_text(const struct engine *engine, uint64_t key, int64_t *row)
 
 const int64_t *data_row(struct engine *engine, int64_t sequence)
 {
+    assert(sequence >= 0 && sequence < engine->program->workload.global_batch);
     struct data *data = engine->data;
     if (data->rows) return data->rows + sequence * engine->request->options->corpus->row_stride;
     int64_t *row = data->tokens + sequence * row_length(engine);

@@ -3,6 +3,7 @@
 #include "executor/engine/host_state.h"
 #include "executor/number.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Weights and gradients as this rank holds them after the last step, for tests: one file a rank,
@@ -37,6 +38,7 @@ static bool put_part(struct dumping *dumping, const char *what, int parameter, e
                      const char *array, struct state_part part)
 {
     struct engine *engine = dumping->engine;
+    assert(part.count >= 0 && part.first >= 0 && engine->scale.of_step > 0);
     if (part.count == 0) return true;
     const struct script_parameter *of = &engine->script->parameters[parameter];
     const struct parameter *known = state_parameter(engine, parameter);
@@ -104,6 +106,7 @@ static bool put_all(struct dumping *dumping)
 
 bool dump_write(struct engine *engine)
 {
+    assert(engine->request->options->dump_path && "asked for alone");
     struct file_writer file;
     const char *path =
         arena_print(engine->scratch, "%s.%d", engine->request->options->dump_path, engine->rank);

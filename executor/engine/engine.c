@@ -62,6 +62,7 @@ char *engine_address(struct engine *engine, const struct script_task *task,
 {
     switch (operand->place) {
     case PLACE_ARENA:
+        assert(operand->offset >= 0 && operand->bytes >= 0);
         return engine->memory + operand->offset * engine->widen;
     case PLACE_WEIGHT:
         return engine->state.weights +
@@ -130,8 +131,10 @@ static struct member_group *group_of(struct engine *engine, unsigned axes, const
         if (is_member) made->ranks[made->count++] = r;
     }
     if (is_shard) made->count = shard_members(mesh, axes, engine->rank, made->ranks);
-    while (made->ranks[made->index] != engine->rank)
+    while (made->ranks[made->index] != engine->rank) {
+        assert(made->index + 1 < made->count && "a rank is a member of its group");
         made->index++;
+    }
     made->is_shard = is_shard;
     made->is_ascending = is_ascending(made->ranks, made->count);
     const char *fault = engine_rank_group(engine, made->ranks, made->count, purpose, &made->group);
@@ -235,6 +238,7 @@ static bool open_memory(struct engine *engine)
 // Streams that run beside each other have their own.
 char *engine_staging(const struct engine *engine, enum stream stream, int which)
 {
+    assert(stream < STREAM_COUNT && (which == 0 || which == 1));
     return engine->staging[engine->backend->is_asynchronous ? stream : STREAM_COMPUTE][which];
 }
 
@@ -330,6 +334,7 @@ static bool run_tasks(struct engine *engine)
         count = segments_run(engine, t);
         if (count < 0) return false;
         tasks_ran(engine, t, count);
+        assert(t + count <= engine->script->task_count);
         if (count > 0) continue;
         count = 1;
         bool done = streams_begin(engine, t) && measure_begin(engine, t) && task_run(engine, t) &&

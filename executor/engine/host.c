@@ -1,5 +1,7 @@
 #include "executor/engine/engine.h"
 
+#include <assert.h>
+
 // Memory of the host for what comes and goes beside the device's work: pinned where the back end
 // copies from and to such without waiting.
 
@@ -10,6 +12,7 @@ struct host_memory {
 
 char *host_memory(struct engine *engine, int64_t bytes)
 {
+    assert(bytes >= 0);
     const struct backend *backend = engine->backend;
     if (!backend->allocate_host) return ARENA_NEW(engine->arena, char, bytes);
     struct host_memory *made = ARENA_NEW(engine->arena, struct host_memory, 1);
@@ -29,6 +32,8 @@ void host_memory_close(struct engine *engine)
 const char *host_copy(struct engine *engine, enum stream stream, enum copy_kind kind, void *to,
                       const void *from, int64_t bytes)
 {
+    assert((kind == COPY_TO_HOST || kind == COPY_FROM_HOST) && bytes >= 0 &&
+           "pinned or not is said here");
     bool is_pinned = engine->backend->allocate_host != NULL;
     if (is_pinned) kind = kind == COPY_TO_HOST ? COPY_TO_PINNED : COPY_FROM_PINNED;
     return engine->backend->copy(engine->device, stream, kind, to, from, bytes);

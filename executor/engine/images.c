@@ -2,6 +2,7 @@
 
 #include "executor/random.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum { PARTS = 4 };  // an image has so many classes side by side, and below each other
@@ -28,6 +29,7 @@ static bool has_places(const struct graph *graph)
 double images_at(const struct graph *graph, uint64_t seed, uint64_t sample,
                  const struct tensor *tensor, const int64_t *index)
 {
+    assert(graph->vocab > 0 && "classes are the vocabulary of an image model");
     uint64_t place = 0, part = 0;
     if (has_places(graph))
         part = (uint64_t)(part_of(tensor, DIM_HEIGHT, index) * PARTS +

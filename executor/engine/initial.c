@@ -8,6 +8,7 @@
 #include "executor/random.h"
 #include "models/op_scan.h"
 
+#include <assert.h>
 #include <math.h>
 
 // Weights at the start: normal with a deviation of 0.02 for matrices and tables (Radford et al.
@@ -64,6 +65,7 @@ static double deviation_of(const struct block *block, int tensor)
     for (int o = 0; o < block->op_count; o++) {
         const struct op *op = &block->ops[o];
         bool reads = op->kind == OP_PRODUCT && op->inputs[1] == tensor;
+        assert(!reads || op->work.depth > 0);
         if (reads) return sqrt(2 / (double)op->work.depth);
     }
     return DEVIATION;
@@ -141,6 +143,7 @@ bool initial_put(struct engine *engine, int parameter, int64_t first, int64_t co
     const struct state *state = &engine->state;
     struct state_part part = state_part_of(engine, parameter, STATE_WEIGHTS);
     struct state_part own = state_part_of(engine, parameter, STATE_MOMENTS);
+    assert(first >= 0 && count >= 0 && first + count <= part.count && "within the part here");
     bool is_away = host_state_is_of(engine, parameter);
     if (is_away && !host_state_put(engine, parameter, part.first + first, count, values))
         return false;
@@ -211,12 +214,15 @@ static bool fill(struct engine *engine, int parameter, int threads, double *valu
         .layer = of->sequence - 1,  // behind the table
         .layer_count = engine->request->graph->layer_count,
     };
+    assert(filling.start != START_RATE ||
+           (filling.layer >= 0 && filling.layer < filling.layer_count));
     if (known->tie) {
         filling.key = random_key_text(filling.key, known->tie);
     } else {
         filling.key =
             random_key(random_key_text(filling.key, filling.tensor->name), (uint64_t)of->sequence);
     }
+    assert(part.count >= 0 && threads > 0 && known->tensor < block->tensor_count);
     for (int64_t first = 0; first < part.count; first += INITIAL_PIECE) {
         int64_t count = part.count - first < INITIAL_PIECE ? part.count - first : INITIAL_PIECE;
         struct drawing drawing = {&filling, values, part.first + first};

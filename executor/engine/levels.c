@@ -1,5 +1,6 @@
 #include "executor/engine/engine.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 // What a rank held while each of its tasks ran: the state, which stands throughout, and the values
@@ -26,6 +27,7 @@ static int64_t own_levels(struct engine *engine, const double *starts, int64_t s
         numbers[LEVEL_NUMBERS * count] = shift_ns + (int64_t)(starts[t] * 1e9 + 0.5);
         numbers[LEVEL_NUMBERS * count++ + 1] = alive;
     }
+    assert(alive + change[tasks] == state_bytes && "what was made is dead behind the last task");
     return count;
 }
 

@@ -1,5 +1,6 @@
 #include "executor/engine/engine.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -59,6 +60,7 @@ static bool fail(struct engine *engine, const struct logits *logits)
 static bool put(struct engine *engine, const struct logits *logits, const void *from, int64_t bytes,
                 int64_t at)
 {
+    assert(at >= 0 && bytes >= 0 && "the place is known before the scores");
     for (int64_t done = 0; done < bytes;) {
         ssize_t count = pwrite(logits->fd, (const char *)from + done, (size_t)(bytes - done),
                                (off_t)(at + done));
@@ -95,6 +97,7 @@ static bool put_head(struct engine *engine, struct logits *logits)
 static bool put_row(struct engine *engine, struct logits *logits, int task,
                     const struct kernel_array *array, int64_t row, int64_t place)
 {
+    assert(place >= 0 && place < logits->batch * logits->seq_len && array->rank == 3);
     int64_t stride = array->row_stride ? array->row_stride : array->sizes[2];
     int64_t count = array->sizes[2], first = array->first[2];
     if (first + count > logits->vocab) count = logits->vocab - first;
@@ -146,6 +149,7 @@ static bool see(struct engine *engine, int task, void *context)
     return true;
 }
 
+// The others open the file that the first rank makes.
 static bool settle(struct engine *engine)
 {
     return engine_ok(engine, -1, engine->transport->barrier(engine->request->communicator));
@@ -181,6 +185,7 @@ bool logits_write(struct engine *engine)
         .vocab = engine->request->graph->vocab,
         .number_bytes = engine->real_bytes,
     };
+    assert(logits.vocab > 0 && logits.batch > 0 && logits.seq_len > 0);
     bool done = put_head(engine, &logits) && settle(engine) && forward_run(engine, see, &logits) &&
                 is_whole(engine, &logits) && finish(engine, &logits, path);
     if (logits.fd >= 0) close(logits.fd);

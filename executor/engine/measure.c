@@ -2,6 +2,7 @@
 
 #include "core/progress.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 // What each task took, by kind and as a trace. Kinds are numbered alike on all ranks, so that they
@@ -156,6 +157,7 @@ bool measure_end(struct engine *engine, int task)
 
 void measure_bytes(struct engine *engine, int task, int64_t bytes)
 {
+    assert(bytes >= 0 && task >= 0 && task < engine->script->task_count);
     if (engine->measure) engine->measure->bytes[task] += bytes;
 }
 
@@ -167,6 +169,7 @@ static bool has_own_kind(const struct engine *engine, int task)
     return of->kind == TASK_SEND || of->kind == TASK_RECEIVE || task_kind_is_once(of->kind);
 }
 
+// The last task of a slot that is work: copies behind it are no part of it.
 static int end_of_slot(const struct engine *engine, int task)
 {
     const struct script *script = engine->script;
@@ -246,6 +249,7 @@ static void read_events(struct engine *engine)
 
 static void add(struct measure *measure, int kind, double count, double seconds, double bytes)
 {
+    assert(kind >= 0 && kind < KIND_COUNT && bytes >= 0);
     measure->kinds[kind].count += count;
     measure->kinds[kind].seconds += seconds;
     measure->kinds[kind].bytes += bytes;
@@ -307,10 +311,12 @@ static void add_step(struct engine *engine)
     traffic_end_step(engine);
     measure->updated_steps += !engine->scale.skips;
     measure->fine_steps += measure_is_fine(engine);
+    assert(measure->updated_steps <= measure->measured_steps);
 }
 
 bool measure_step(struct engine *engine, double step_s)
 {
+    assert(step_s >= 0 && "the clock does not go back");
     struct measure *measure = engine->measure;
     // The first step touches memory for the first time.
     bool counts = engine->step > engine->first_step ||
@@ -335,6 +341,7 @@ static struct run_kind kind_of(int kind)
     if (kind < FIRST_COLLECTIVE)
         return (struct run_kind){.group = RUN_OPERATOR, .index = kind - FIRST_OPERATOR};
     int collective = kind - FIRST_COLLECTIVE;
+    assert(kind < KIND_COUNT);
     return (struct run_kind){.group = RUN_COLLECTIVE,
                              .index = collective % COLLECTIVE_COUNT,
                              .axis = (enum axis)(collective / COLLECTIVE_COUNT)};
@@ -351,6 +358,7 @@ static bool sum_kinds(struct engine *engine, struct run_result *result)
         values[3 * k] = measure->kinds[k].count / steps;
         values[3 * k + 1] = measure->kinds[k].seconds / steps;
         values[3 * k + 2] = measure->kinds[k].bytes / steps;
+        assert(values[3 * k] >= 0 && values[3 * k + 2] >= 0);
     }
     const char *fault = engine->transport->host_sum(engine->world, values, 3 * KIND_COUNT);
     if (!engine_ok(engine, -1, fault)) return false;
@@ -369,6 +377,7 @@ static bool sum_kinds(struct engine *engine, struct run_result *result)
 // Spans of this rank as four numbers each: task, stream, start, end.
 enum { SPAN_NUMBERS = 4 };
 
+// Rounded, so that ends and starts that are one stay one.
 static int64_t ns(double seconds)
 {
     return (int64_t)(seconds * 1e9 + 0.5);
@@ -443,6 +452,7 @@ static bool gather_trace(struct engine *engine, struct run_result *result)
     int64_t *mine = ARENA_NEW(engine->arena, int64_t, width);
     int64_t *all = ARENA_NEW(engine->arena, int64_t, (int64_t)width * ranks);
     own_spans(engine, mine);
+    assert(count <= most && "room for the spans of the rank with most");
     fault = engine->transport->host_gather(engine->world, mine, all, width);
     if (!engine_ok(engine, -1, fault)) return false;
     struct trace *trace = &result->trace;

@@ -2,6 +2,8 @@
 
 #include "plan/boundary.h"
 
+#include <assert.h>
+
 // Messages from stage to stage. Where the meshes of the two are unlike each tensor goes in pieces
 // (plan/boundary.h): what this rank's box has in common with that of each of its peers is packed,
 // sent, and unpacked there.
@@ -20,6 +22,7 @@ struct crossing {
 
 static bool pass_on(const struct crossing *x, int peer, char *data, int64_t count)
 {
+    assert(peer >= 0 && peer != x->engine->rank && count >= 0 && "the other stage has other ranks");
     struct engine *engine = x->engine;
     const struct transport *transport = engine->transport;
     struct communicator *with = engine->request->communicator;
@@ -53,12 +56,15 @@ static bool pass_pieces(const struct crossing *x)
     bool sends = x->of->kind == TASK_SEND;
     char *room = engine_staging(engine, x->of->stream, sends ? 0 : 1);
     int count = boundary_pieces(engine->scratch, &x->boundary, engine->rank, sends, &pieces);
+    int64_t passed = 0;
     for (int i = 0; i < count; i++) {
         const struct boundary_piece *piece = &pieces[i];
+        passed += piece->part.elements;
         if (sends && !copy_piece(x, piece, room)) return false;
         if (!pass_on(x, piece->peer, room, piece->part.elements)) return false;
         if (!sends && !copy_piece(x, piece, room)) return false;
     }
+    assert((sends || passed == x->held.elements) && "pieces make the whole of what is awaited");
     return true;
 }
 
@@ -79,6 +85,7 @@ bool message_run(struct engine *engine, int task)
         x.data = engine_address(engine, of, operand);
         x.element = engine_element(engine, of, operand);
         x.element_bytes = engine_element_bytes(engine, x.element);
+        assert(x.data && "what is sent has a place in the arena");
         int other = sends ? x.boundary.to.stage : x.boundary.from.stage;
         bool done = boundary_is_plain(&x.boundary)
                         ? pass_on(&x, engine_rank_at_stage(engine, other), x.data, x.held.elements)
@@ -88,6 +95,7 @@ bool message_run(struct engine *engine, int task)
     return true;
 }
 
+// The largest piece: pieces take turns in one room.
 int64_t message_staging(const struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];

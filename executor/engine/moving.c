@@ -3,6 +3,7 @@
 #include "core/progress.h"
 #include "executor/nvme.h"
 
+#include <assert.h>
 #include <math.h>
 
 // For how long a rank waits for what is moved to its host and drive and back, and how fast its
@@ -32,6 +33,7 @@ static int64_t drive_bytes_per_s(const struct engine *engine)
 
 bool moving_finish(struct engine *engine, int steps, struct run_result *result)
 {
+    assert(steps >= 0 && engine->moved_sum_s >= 0);
     enum { MOVED, RATE, COUNT };
     int ranks = engine->program->mesh.rank_count;
     double mean_s = steps > 0 ? engine->moved_sum_s / steps : 0;

@@ -1,11 +1,14 @@
 #include "executor/engine/engine.h"
 #include "executor/number.h"
 
+#include <assert.h>
+
 // Numbers of the device as the host sees them, however wide they are there.
 
 bool numbers_read(struct engine *engine, int task, enum element element, const void *from,
                   int64_t count, double *to)
 {
+    assert(count >= 0);
     enum number number = number_of(engine->backend, element);
     enum stream stream = task < 0 ? STREAM_COMPUTE : engine->script->tasks[task].stream;
     struct arena scratch = {0};
@@ -22,6 +25,7 @@ bool numbers_read(struct engine *engine, int task, enum element element, const v
 bool numbers_write(struct engine *engine, int task, enum element element, void *to, int64_t count,
                    const double *from)
 {
+    assert(count >= 0);
     enum number number = number_of(engine->backend, element);
     enum stream stream = task < 0 ? STREAM_COMPUTE : engine->script->tasks[task].stream;
     struct arena scratch = {0};

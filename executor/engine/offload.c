@@ -1,5 +1,7 @@
 #include "executor/engine/moved.h"
 
+#include <assert.h>
+
 // What is offloaded waits in host memory, place by place of the script, until it comes back; or
 // passes through it on the way to a drive (executor/engine/moved.c).
 
@@ -25,6 +27,7 @@ static int64_t held_bytes(const struct engine *engine, const struct script_task 
            engine_element_bytes(engine, element);
 }
 
+// What left last from a place: each leaves once before it comes back.
 static struct offloaded *find(struct engine *engine, int chunk, int position, int micro_batch)
 {
     for (struct offloaded *at = engine->offloaded; at; at = at->next) {
@@ -39,6 +42,7 @@ static struct offloaded *find(struct engine *engine, int chunk, int position, in
 // own, and a copy into used room comes behind the one out of it.
 static struct offloaded *make_room(struct engine *engine, int task, int64_t bytes)
 {
+    assert(bytes > 0 && "an empty place neither leaves nor comes back");
     const struct script_task *of = &engine->script->tasks[task];
     struct offloaded *room = engine->offloaded;
     while (room && (room->chunk >= 0 || room->bytes != bytes))
@@ -68,6 +72,7 @@ static char *host_side(struct engine *engine, int task, struct offloaded **room)
     if (engine->moved) return leaves ? moved_out(engine, task) : moved_back(engine, task);
     *room = leaves ? make_room(engine, task, moved_bytes(engine, task))
                    : find(engine, of->chunk, of->position, of->micro_batch);
+    assert((leaves || *room) && "what comes back has left");
     return *room ? (*room)->memory : NULL;
 }
 
@@ -97,6 +102,7 @@ bool offload_run(struct engine *engine, int task)
         char *device = engine_address(engine, of, &operands[i]);
         int64_t room_bytes = operands[i].bytes * engine->widen;
         int64_t bytes = held_bytes(engine, of, &operands[i], room_bytes);
+        assert(bytes >= 0 && bytes <= room_bytes && "a value has room where it waits");
         measure_bytes(engine, task, bytes);
         const char *fault =
             leaves ? host_copy(engine, of->stream, COPY_TO_HOST, host, device, bytes)
@@ -104,6 +110,7 @@ bool offload_run(struct engine *engine, int task)
         if (!engine_ok(engine, task, fault)) return false;
         host += room_bytes;
     }
+    assert((!room || host == room->memory + room->bytes) && "all of the place was moved");
     if (engine->moved && !pass_on(engine, task)) return false;
     if (room && !leaves) room->chunk = -1;
     moving_end(engine);

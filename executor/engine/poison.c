@@ -1,5 +1,6 @@
 #include "executor/engine/engine.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -30,6 +31,7 @@ static void end_value(struct finding *finding, int index)
 {
     struct engine *engine = finding->engine;
     const struct open_value *value = &finding->open[index];
+    assert(value->first <= value->last && "a value is touched behind its maker");
     engine->ends[engine->end_count++] =
         (struct value_end){value->first, value->last, value->offset, value->bytes};
     finding->open[index] = finding->open[--finding->open_count];
@@ -41,6 +43,7 @@ static bool overlaps(const struct open_value *value, const struct script_operand
            value->offset < operand->offset + operand->bytes;
 }
 
+// Reading a part keeps the whole value alive.
 static void read_operand(struct finding *finding, const struct script_operand *operand, int task)
 {
     for (int i = 0; i < finding->open_count; i++) {
@@ -88,6 +91,7 @@ static bool is_in_arena(const struct script_operand *operand)
     return operand->place == PLACE_ARENA && operand->bytes > 0;
 }
 
+// Ends are taken in the order in which tasks run.
 static int by_task(const void *a, const void *b)
 {
     const struct value_end *x = a, *y = b;
@@ -129,11 +133,14 @@ void poison_prepare(struct engine *engine)
     }
     while (finding.open_count > 0)
         end_value(&finding, finding.open_count - 1);
+    assert(engine->end_count <= outputs && "each output makes one value at most");
     qsort(engine->ends, (size_t)engine->end_count, sizeof *engine->ends, by_task);
 }
 
 bool poison_start(struct engine *engine)
 {
+    assert(engine->end_count == 0 ||
+           engine->ends[engine->end_count - 1].task < engine->script->task_count);
     int64_t bytes = engine->script->arena_bytes * engine->widen;
     const struct backend *backend = engine->backend;
     engine->next_end = 0;
@@ -226,6 +233,7 @@ bool poison_after(struct engine *engine, int task)
 {
     if (!streams_settle(engine) || !results_are_numbers(engine, task)) return false;
     while (engine->next_end < engine->end_count && engine->ends[engine->next_end].task == task) {
+        assert(engine->ends[engine->next_end].first <= task && "what is dead has lived");
         const struct value_end *end = &engine->ends[engine->next_end++];
         const char *fault = engine->backend->fill(engine->device, STREAM_COMPUTE,
                                                   engine->memory + end->offset * engine->widen,

@@ -69,6 +69,7 @@ static double draw_noise(uint64_t key, uint64_t at)
 // Number `at` of `width` sines and cosines, from the fastest on (Vaswani et al. 2017, section 3.5).
 static double wave(double place, int64_t at, int64_t width)
 {
+    assert(at >= 0 && width > 0);
     int64_t half = width / 2 > 0 ? width / 2 : 1;
     double angle = place * pow(10000, -(double)(at % half) / (double)half);
     return at < half ? cos(angle) : sin(angle);
@@ -138,6 +139,7 @@ static double share_of(const struct tensor *tensor, const int64_t *index)
 {
     int64_t narrow = llround(sqrt((double)tensor->extents[0].size));
     int64_t wide = llround(sqrt((double)tensor->extents[1].size)), side = wide / narrow;
+    assert(side > 0 && wide == side * narrow && "tokens are means over whole squares");
     bool is_row = index[1] / wide / side == index[0] / narrow;
     bool is_column = index[1] % wide / side == index[0] % narrow;
     return is_row && is_column ? 1 / (double)(side * side) : 0;

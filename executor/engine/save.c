@@ -139,6 +139,7 @@ static bool copy_all(struct engine *engine)
     const char *fault = NULL;
     for (int e = 0; e < save->entry_count && !fault; e++) {
         const struct checkpoint_entry *entry = &save->entries[e];
+        assert(entry->at_bytes >= 0 && entry->at_bytes + entry->bytes <= save->bytes);
         char *to = save->copy + entry->at_bytes;
         int p = entry->piece.parameter;
         if (host_state_is_of(engine, p)) {
@@ -205,6 +206,7 @@ static bool start(struct engine *engine, enum commit_phase phase, void *(*work)(
 // Between two steps: nothing changes what is copied.
 static bool begin(struct engine *engine)
 {
+    assert(!engine->save->is_under_way && "one checkpoint at a time");
     struct save *save = engine->save;
     const struct run_checkpoint *options = save->options;
     const struct run_options *run = engine->request->options;
@@ -247,6 +249,7 @@ void save_tell(struct engine *engine, int64_t mine[SAVE_COUNT])
 // A checkpoint that could not be stored: the run goes on, the ones before are as they were.
 static void give_up(struct engine *engine, int rank)
 {
+    assert(rank >= 0 && rank < rank_count(engine) && engine->save->is_under_way);
     struct save *save = engine->save;
     join(save);
     if (rank == engine->rank) {
@@ -263,6 +266,7 @@ static void give_up(struct engine *engine, int rank)
 
 static void finish_one(struct save *save, double pause_s, double write_s, double step_s)
 {
+    assert(save->is_under_way && pause_s >= 0 && write_s >= 0);
     join(save);
     struct run_saved *saved = &save->saved;
     saved->count++;

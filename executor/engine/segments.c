@@ -1,5 +1,7 @@
 #include "executor/engine/engine.h"
 
+#include <assert.h>
+
 // Segments: runs of operators of one slot on the compute stream that neither wait for another
 // stream nor are waited for in between, and of which the host reads nothing. Where the back end can
 // record what is put on a stream, a segment is recorded once and replayed as one launch from then
@@ -38,6 +40,7 @@ bool segments_is_plain(const struct engine *engine, int task)
     return instr->inner == 0 && !ring_is(engine, task) && !has_rows;
 }
 
+// A wait or a mark in between would have to be recorded too.
 static bool segments_goes_on(const struct engine *engine, int task)
 {
     const struct script_task *tasks = engine->script->tasks;
@@ -60,6 +63,7 @@ bool segments_open(struct engine *engine)
     }
     int64_t bytes = (tasks + 1) * (int64_t)sizeof *segments->keys;
     segments->keys = (uint64_t *)(void *)host_memory(engine, bytes);
+    assert(2 * segments->count <= tasks && "segments have no task in common");
     if (!segments->keys) return false;
     void *keys = NULL;
     engine->beside_bytes += bytes;
@@ -79,6 +83,7 @@ void segments_close(struct engine *engine)
         engine->backend->release(engine->device, segments->device_keys);
 }
 
+// The first step warms up, and the fine one times each operator: both run one by one.
 static bool replays(const struct engine *engine)
 {
     return engine->segments->count > 0 && engine->step > engine->first_step &&
@@ -125,6 +130,7 @@ static bool run_each(struct engine *engine, const struct segment *segment)
 // False: it cannot be recorded, which is no fault.
 static bool capture(struct engine *engine, struct segment *segment)
 {
+    assert(!engine->is_capturing && !segment->capture && "one recording at a time");
     const struct backend *backend = engine->backend;
     if (backend->capture_begin(engine->device, STREAM_COMPUTE)) return false;
     engine->is_capturing = true;
@@ -164,6 +170,8 @@ int segments_run(struct engine *engine, int task)
     struct segments *segments = engine->segments;
     struct segment *segment = &segments->segments[segments->next];
     bool is_next = segments->next < segments->count && segment->first == task;
+    assert((segments->next == segments->count || !replays(engine) || segment->first >= task) &&
+           "a segment was passed by");
     if (!is_next || !replays(engine)) return 0;
     int last = task + segment->count - 1;
     bool is_done = false;

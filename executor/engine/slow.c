@@ -1,6 +1,7 @@
 #include "core/progress.h"
 #include "executor/engine/engine.h"
 
+#include <assert.h>
 #include <time.h>
 
 // Ranks that are slow: who stays so, and one that is made so.
@@ -63,6 +64,7 @@ void slow_end(struct engine *engine, int task)
 {
     if (!is_slow(engine) || engine_waits(engine, task)) return;
     double took_s = worked_s() - engine->slow_began_s;
+    assert(took_s >= 0 && "a thread's time does not go back");
     engine->slow_owed_s += took_s * (engine->request->options->slow_ratio - 1);
     pause_for(engine, PAUSE_S);
 }

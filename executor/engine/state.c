@@ -10,6 +10,7 @@
 struct part state_shard(const struct engine *engine, unsigned axes, int64_t elements)
 {
     struct slice slice = shard_slice(&engine->program->mesh, axes, elements, engine->rank);
+    assert(slice.first >= 0 && slice.count >= 0 && slice.first + slice.count <= elements);
     return (struct part){slice.first, slice.count};
 }
 
@@ -38,6 +39,7 @@ char *state_unit_weights(const struct engine *engine, int unit)
     return all + state->weight_at[unit] * engine->compute_bytes;
 }
 
+// Moments go with what the optimizer updates.
 static unsigned axes_of(const struct script_unit *unit, enum state_array array)
 {
     switch (array) {
@@ -130,6 +132,7 @@ static bool place_units(struct engine *engine)
     }
     for (int u = 0; u < units; u++) {
         int owner = state_owner(engine, u);
+        assert(state_owner(engine, owner) == owner && "what is shared is stored once");
         state->weight_at[u] = state->weight_at[owner];
         state->gradient_at[u] = state->gradient_at[owner];
         state->moment_at[u] = state->moment_at[owner];
@@ -137,6 +140,7 @@ static bool place_units(struct engine *engine)
     return true;
 }
 
+// One byte more than is asked for: a rank of an uneven split may hold nothing.
 static bool reserve(struct engine *engine, enum element element, int64_t count, char **memory)
 {
     int64_t bytes = count * engine_element_bytes(engine, element);

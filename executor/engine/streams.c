@@ -1,5 +1,7 @@
 #include "executor/engine/engine.h"
 
+#include <assert.h>
+
 // The script's waits as events. A task that another stream waits for leaves a mark behind it; marks
 // are used again once all who wait for them have been put. Where everything has run when its call
 // returns there is nothing to wait for.
@@ -14,6 +16,7 @@ struct streams {
     bool is_used[STREAM_COUNT];  // by a task
 };
 
+// Else every call has done its work when it returns.
 static bool is_beside(const struct engine *engine)
 {
     return engine->backend->is_asynchronous;
@@ -38,6 +41,7 @@ static int number_marks(struct engine *engine, int *mark)
         }
         if (last[t] > 0) mark[t] = free_count > 0 ? free_marks[--free_count] : OWN_MARKS + made++;
     }
+    assert(free_count == made && "who waits last gives a mark back, once");
     return OWN_MARKS + made;
 }
 
@@ -107,6 +111,7 @@ bool streams_end(struct engine *engine, int task)
 
 bool streams_mark(struct engine *engine, int task, enum stream_mark mark, enum stream stream)
 {
+    assert(mark < MARK_COUNT && stream < STREAM_COUNT);
     if (!is_beside(engine)) return true;
     struct event *event = engine->streams->events[mark];
     return engine_ok(engine, task, engine->backend->event_record(engine->device, stream, event));

@@ -3,6 +3,9 @@
 #include "executor/number.h"
 #include "models/op_image.h"
 
+#include <assert.h>
+#include <math.h>
+
 // One task: what a slot of the schedule is made of. What happens once a step is in engine_update.c.
 
 static const struct instr *instr_of(const struct engine *engine, const struct script_task *task)
@@ -31,6 +34,7 @@ static bool run_inner(struct engine *engine, int task)
     const struct script_task *of = &engine->script->tasks[task];
     const struct instr *instr = instr_of(engine, of);
     int owner = engine->prepared[task].owner;
+    assert(owner >= 0 && "an exchange inside an operator has one");
     struct kernel_call call;
     if (!call_make(engine, owner, &call)) return false;
     struct kernel_array inner = call.outputs[0];
@@ -102,6 +106,7 @@ double engine_step_tokens(const struct engine *engine)
     // The last place of a picture is asked for the first token behind it, the others for nothing.
     int64_t asked = workload->seq_len - (graph->prefix > 0 ? graph->prefix - 1 : 0);
     if (!graph->contrasts) places *= (double)asked;
+    assert(asked > 0 && places > 0 && "a loss is a mean over them");
     return (double)workload->global_batch * places;
 }
 
@@ -131,6 +136,7 @@ static bool seed(struct engine *engine, int task)
             held_of_buffer(engine->program, block, of->outputs[i].buffer, engine->rank);
         double weight = (i > 0 ? PREDICTION_WEIGHT : 1) * engine->scale.now;
         double value = weight / engine_step_tokens(engine);
+        assert(isfinite(value) && value > 0 && "gradients begin with the share of one answer");
         enum element element = engine_element(engine, of, &of->outputs[i]);
         enum number number = number_of(engine->backend, element);
         int64_t bytes = held.elements * number_bytes(number);
@@ -190,6 +196,7 @@ void task_add_losses(struct engine *engine)
 
 bool task_run(struct engine *engine, int task)
 {
+    assert(task >= 0 && task < engine->script->task_count);
     const struct script_task *of = &engine->script->tasks[task];
     if (!gradients_begin(engine, task)) return false;
     switch (of->kind) {

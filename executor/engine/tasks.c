@@ -1,6 +1,8 @@
 #include "executor/array.h"
 #include "executor/engine/engine.h"
 
+#include <assert.h>
+
 // What each task of the step graph took, on all ranks together: how often it ran, what it read and
 // wrote or moved, and for how long. Those of one rank's script that are one task of the graph, in
 // other micro-batches and layers, are added up. Counted while they run, not from the script.
@@ -24,12 +26,15 @@ void tasks_start_step(struct engine *engine)
 
 void tasks_ran(struct engine *engine, int first, int count)
 {
+    assert(first >= 0 && count >= 0 && first + count <= engine->script->task_count);
     for (int t = first; t < first + count; t++)
         engine->ran[t]++;
 }
 
 void tasks_add(struct engine *engine, int task, int64_t bytes, bool is_timed, double seconds)
 {
+    assert(bytes >= 0 &&
+           engine->script->tasks[task].in_graph < engine->script->graph->number_count);
     double *sums = engine->sums + (ptrdiff_t)NUMBERS * engine->script->tasks[task].in_graph;
     // What is replayed moves what it did when it ran by itself, in the first step that counts.
     if (segments_is_plain(engine, task)) {

@@ -16,6 +16,9 @@ struct part update_unit_part(struct engine *engine, int unit, int64_t *at)
 {
     struct part kept = state_unit_part(engine, unit, STATE_GRADIENTS);
     struct part own = state_unit_part(engine, unit, STATE_MOMENTS);
+    assert((own.count == 0 ||
+            (own.first >= kept.first && own.first + own.count <= kept.first + kept.count)) &&
+           "gradients that are updated by are kept");
     *at = engine->state.gradient_at[unit] + own.first - kept.first;
     return own;
 }
@@ -23,6 +26,7 @@ struct part update_unit_part(struct engine *engine, int unit, int64_t *at)
 // Where the gradients of a bucket are, and how many of them are here: one behind another.
 static struct part bucket_gradients(struct engine *engine, int bucket)
 {
+    assert(engine->script->buckets[bucket].unit_count > 0);
     const struct script_bucket *of = &engine->script->buckets[bucket];
     struct part part = {engine->state.gradient_at[of->units[0]], 0};
     for (int i = 0; i < of->unit_count; i++)
@@ -114,6 +118,7 @@ static bool small_reduce(struct engine *engine, int task)
             if (!engine_ok(engine, task, fault)) return false;
             at += bytes;
         }
+        assert(at - packed <= update_staging(engine, task) && "small gradients fit the staging");
         if (back) return true;
         measure_bytes(engine, task, at - packed);
         traffic_ring(engine, group, COLLECTIVE_ALL_REDUCE, at - packed);
@@ -216,6 +221,7 @@ static bool take_norm(struct engine *engine, int task)
     if (ranks > 1) measure_bytes(engine, task, engine->real_bytes);
     traffic_to(engine, (engine->rank + 1) % ranks, 2 * engine->real_bytes * (ranks - 1) / ranks);
     if (!engine_ok(engine, task, engine->transport->host_sum(engine->world, &sum, 1))) return false;
+    assert(!(sum < 0) && "a sum of squares; of what has diverged no number");
     scale_settle(engine, sqrt(sum));
     return true;
 }
@@ -226,6 +232,7 @@ struct update_call update_call_of(struct engine *engine, int parameter)
     const struct state *state = &engine->state;
     struct state_part gradient = update_part_of(engine, parameter);
     struct state_part moment = state_part_of(engine, parameter, STATE_MOMENTS);
+    assert(gradient.first == moment.first && gradient.count == moment.count);
     const struct script_parameter *of = &engine->script->parameters[parameter];
     struct part kept = state_unit_part(engine, of->unit, STATE_WEIGHTS);
     int64_t real = engine->real_bytes;
@@ -388,6 +395,7 @@ static bool gather(struct engine *engine, int task)
     int64_t elements =
         is_flat ? bucket->elements : state_unit_part(engine, of->unit, STATE_WEIGHTS).count;
     struct part own = state_shard(engine, axes, elements);
+    assert(own.first + own.count <= elements);
     measure_bytes(engine, task, elements * engine->compute_bytes);
     traffic_ring(engine, group, COLLECTIVE_ALL_GATHER, elements * engine->compute_bytes);
     return engine_ok(engine, task,

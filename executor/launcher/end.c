@@ -1,5 +1,6 @@
 #include "executor/launcher/parts.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@ struct stat_line {
 // State of a process and more, from "pid (name) state parent ...": the name may hold anything.
 static char read_stat(pid_t pid, struct stat_line *line)
 {
+    assert(pid >= 0 && "less are whole groups");
     char path[32], text[512], state = '\0';
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     FILE *file = fopen(path, "re");
@@ -88,6 +90,7 @@ static void pause_poll(void)
 
 void launch_end(const struct launch_started *started, struct heartbeat_page *page)
 {
+    assert(started->child_count >= 0 && started->first_rank >= 0);
     // The guards see this and end well, and mpirun has nothing to say about it.
     heartbeat_page_end_job(page);
     for (int i = 0; i < started->child_count; i++) {

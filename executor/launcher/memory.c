@@ -1,6 +1,7 @@
 #include "core/units.h"
 #include "executor/launcher/parts.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -75,6 +76,7 @@ int64_t launch_memory_group_limit(const char *groups_path, const char *root)
         }
     }
     if (file) fclose(file);
+    assert(least >= 0);
     return least;
 }
 
@@ -113,6 +115,7 @@ static struct memory_state state_of(pid_t pid)
 // " (0.41 GiB allocated of 1.14 GiB, its limit of address space)"
 static void describe(const struct memory_state *state, char *text, size_t bytes)
 {
+    assert(bytes > 0 && state->of && "a limit is somebody's");
     struct arena arena = {0};
     const char *held = state->held_bytes > 0 ? units_bytes(&arena, (double)state->held_bytes) : "";
     const char *limit = units_bytes(&arena, (double)state->limit_bytes);
@@ -164,6 +167,7 @@ bool launch_memory_is_full(pid_t pid, int rank, char *text, size_t bytes)
 void launch_memory_note_end(struct heartbeat *heartbeat, int rank, int status,
                             const struct rusage *used, int64_t kills_before)
 {
+    assert(used->ru_maxrss >= 0 && rank >= 0);
     // Its heartbeat says how far it came: only a rank that was at work asks for memory.
     int state = atomic_load(&heartbeat->state);
     bool is_silent =

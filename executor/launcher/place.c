@@ -1,5 +1,6 @@
 #include "executor/launcher/parts.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -17,6 +18,7 @@ static bool read_number(const char *name, int *number)
 
 int launch_home(const int *left_out, int count, int rank)
 {
+    assert(rank >= 0 && count >= 0);
     int home = rank;
     for (int i = 0; i < count && left_out[i] <= home; i++)
         home++;
@@ -64,6 +66,7 @@ struct launch_place launch_place_find(void)
         const char *meeting = i == 0 ? getenv(LAUNCH_MEETING) : NULL;
         if (meeting && *meeting) place.meeting = meeting;
         pass_by(&place);
+        assert(place.rank < place.rank_count && place.home >= place.rank);
         return place;
     }
     return (struct launch_place){.rank_count = 1};
