@@ -81,8 +81,7 @@ void family_tell(struct family_reader *reader, const struct decoder *decoder);
     key, JSON_TYPE_I64, offsetof(struct decoder, member), low, high, true
 #define DECODER_F64(key, member, low, high) \
     key, JSON_TYPE_F64, offsetof(struct decoder, member), low, high, true
-#define DECODER_BOOL(key, member) \
-    key, JSON_TYPE_BOOL, offsetof(struct decoder, member), 0, 0, true
+#define DECODER_BOOL(key, member) key, JSON_TYPE_BOOL, offsetof(struct decoder, member), 0, 0, true
 
 // json_read_lenient with the reader's error and warnings.
 void family_read(struct family_reader *reader, const struct json_field *fields, void *record);
