@@ -346,11 +346,13 @@ static const struct step_price *hop_of(struct composer *composer, const struct p
     return composer->hop = once_put(composer, &key, &program);
 }
 
-// What is recomputed has a say in two things that happen once a step: whether all products that
-// read a weight can take one cast of it, and which gradients of adapters are left partial.
+// What is recomputed has a say in three things that happen once a step: whether all products that
+// read a weight can take one cast of it, which gradients of adapters are left partial, and which of
+// biases a GEMM's epilogue writes, which all micro-batches but the first then add.
 bool composing_once_hangs(const struct composer *composer, const struct parallel *parallel)
 {
-    return memo_keeps_casts(composer->memo) || parallel->lora.rank > 0;
+    bool sums_beside = stack_joins(composer->request->stack) >> JOIN_BIAS_GRADIENT & 1;
+    return memo_keeps_casts(composer->memo) || parallel->lora.rank > 0 || sums_beside;
 }
 
 const struct step_price *composing_once(struct composer *composer, const struct parallel *parallel,

@@ -132,7 +132,7 @@ static void set_scan(struct family_reader *reader, const struct hybrid *record,
     struct json stated = json_has(reader->object, "mamba_d_head")
                              ? json_get(reader->object, "mamba_d_head", reader->err)
                              : *reader->object;
-    bool agrees = inner % record->decoder.scan.head_count == 0;
+    bool agrees = inner > 0 && inner % record->decoder.scan.head_count == 0;
     if (json_is_number(&stated))
         agrees = agrees && json_i64(&stated, 1, HEADS_MAX, reader->err) == decoder->scan.head_dim;
     if (!reader->err->kind && !agrees)

@@ -69,6 +69,8 @@ static const void *read_as(struct family_reader *reader, const char *model_type,
         decoder.scan.low_epsilon = record.mixer_rms_eps;
         decoder.scan.low_is_plain = true;
     }
+    if (decoder.scan.head_count < 1)
+        family_fail(reader, "expand", "%g times hidden_size is no channel", record.expand);
     decoder.parts = family_alike(reader, decoder.layer_count, LAYER_SCAN);
     return family_decoder(reader, &decoder);
 }

@@ -65,6 +65,9 @@ static bool check(struct family_reader *reader, struct stdit *record, const int6
     if (record->kind == STDIT_3 && record->hidden_size / record->num_heads % 2 != 0)
         return family_fail(reader, "num_heads",
                            "frames are rotated, which an odd head width is not");
+    if (record->mlp_ratio * (double)record->hidden_size < 1)
+        return family_fail(reader, "mlp_ratio", "%g times hidden_size is no width of an mlp",
+                           record->mlp_ratio);
     if (record->drop_path > 0)
         return family_fail(reader, "drop_path", "dropping whole branches is not supported");
     if (record->skip_y_embedder)

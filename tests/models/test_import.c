@@ -199,6 +199,9 @@ static const struct {
     {"nul", "1:24: a NUL byte"},
     {"root", "1:1: $: expected an object, found an array"},
     {"scan_expand", "1:99: $.num_heads: 3 heads of 4 are not expand times hidden_size, 16"},
+    {"scan_none", "2:12: $.expand: 1e-06 times hidden_size is no channel"},
+    {"hybrid_none", "1:427: $.mamba_n_heads: 4 heads do not make up a scan of 0"},
+    {"stdit_ratio", "1:217: $.mlp_ratio: 0.001 times hidden_size is no width of an mlp"},
     {"scan_groups", "2:46: $.n_groups: 3 groups do not divide 4 heads (num_heads)"},
     {"scan_offset", "3:23: $.attn_layer_offset: 8; expected less than the period, 8"},
     {"picture_both", "4:123: $.text_config.use_bidirectional_attention: attention both ways is not "
