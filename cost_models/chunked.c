@@ -21,17 +21,19 @@ static struct chunk_scan scan_of(const struct block *block, const struct instr *
     const struct op *op = &block->ops[instr->op];
     bool is_backward = instr->kind == OP_SCAN_BACKWARD;
     const struct tensor *b = &block->tensors[op->inputs[op_scan_b(op)]];
+    // Where tp splits heads and leaves groups whole, a rank's heads may be fewer than groups.
+    int64_t groups = instr->kv_heads < instr->heads ? instr->kv_heads : instr->heads;
     struct chunk_scan scan = {.batch = instr->batch,
                               .seq = instr->seq,
                               .heads = instr->heads,
-                              .groups = instr->kv_heads,
+                              .groups = groups,
                               .width = instr->head_dim,
                               .state = b->extents[tensor_find_dim(b, DIM_STATE)].size,
-                              .heads_each = instr->heads / instr->kv_heads,
+                              .heads_each = instr->heads / groups,
                               .bytes = (int64_t)fmax(2, precision_bytes(precision)),
                               .is_backward = is_backward,
                               .is_steady = op_scan_is_steady(op)};
-    assert(scan.heads == scan.groups * scan.heads_each && scan.state > 0);
+    assert(scan.heads_each > 0 && scan.state > 0);
     scan.length = chunk_length(&scan);
     assert(scan.length > 0);
     return scan;

@@ -4,6 +4,8 @@
 #include "executor/cpu/random_words.h"
 #include "executor/cpu/sums.h"
 
+#include <assert.h>
+
 const char *attend_read(struct attend *attend, const struct kernel_call *call, int first_input)
 {
     const struct kernel_array *q = &call->inputs[first_input], *k = q + 1, *v = q + 2;
@@ -47,6 +49,7 @@ struct head attend_head(const struct attend *a, int64_t batch, int64_t head)
     const struct kernel_array *k = &a->call->inputs[a->op->kind == OP_ATTENTION ? 1 : 2];
     int64_t group = a->whole_heads / k->whole[2];
     int64_t kv_head = (a->first_head + head) / group - k->first[2];
+    assert(kv_head >= 0 && kv_head < a->kv_heads && "the keys of a head are here");
     struct head at = {.batch = batch, .head = head, .kv_head = kv_head};
     at.q = a->q + batch * a->queries * a->q_stride + head * a->width;
     at.k = a->k + batch * a->keys * a->k_stride + kv_head * a->width;
@@ -64,6 +67,7 @@ struct head attend_head(const struct attend *a, int64_t batch, int64_t head)
 struct range attend_keys(const struct attend *a, const struct head *head, int64_t query,
                          int64_t query_count)
 {
+    assert(query >= 0 && query_count > 0 && query + query_count <= a->queries);
     int64_t first = a->first_query + query, last = first + query_count - 1;
     int64_t sequence = a->first_batch + head->batch;
     int64_t document = call_document(a->call, sequence, first);
@@ -99,6 +103,7 @@ FAST static void add_alibi(int64_t count, REAL slope, int64_t key, REAL *x)
 void attend_scores(const struct attend *a, const struct head *head, const struct tile *tile,
                    REAL *scores, REAL *slopes)
 {
+    assert(tile->key_count > 0 && tile->key_count <= KEY_BLOCK && tile->query_count <= QUERY_BLOCK);
     cpu_multiply(&(struct cpu_matmul){.is_b_turned = true,
                                       .rows = tile->query_count,
                                       .columns = tile->key_count,

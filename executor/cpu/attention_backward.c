@@ -143,6 +143,7 @@ static void scores_backward(const struct attend *a, const struct head *head,
 static void attend_block_backward(const struct attend *a, const struct head *head, struct tile tile,
                                   struct gradients *g)
 {
+    assert(tile.query_count > 0 && tile.query_count <= QUERY_BLOCK);
     struct range range = attend_keys(a, head, tile.query, tile.query_count);
     read_means(a, head, &tile, g);
     for (tile.key = range.first; tile.key < range.end; tile.key += KEY_BLOCK) {

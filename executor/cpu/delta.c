@@ -3,6 +3,7 @@
 #include "executor/cpu/sums.h"
 #include "executor/scan_call.h"
 
+#include <assert.h>
 #include <math.h>
 
 // The recurrence of models/op_delta.h, token after token, one head at a time, as
@@ -55,6 +56,7 @@ enum { ROWS = 6 };
 static bool make_room(struct room *room, struct cpu_device *device, const struct delta *d,
                       int64_t kept, int64_t stretch, int64_t gradients)
 {
+    assert(kept > 0 && stretch >= 0 && gradients >= 0);
     int64_t each = d->width * d->state, states = kept + stretch + gradients;
     int64_t numbers = ROWS * d->state + states * each;
     REAL *memory = cpu_scratch(device, SCRATCH_ROWS, numbers * (int64_t)sizeof(REAL));
@@ -82,6 +84,7 @@ static struct head_place place_of(const struct delta *d, int64_t i)
 {
     int64_t head = i % d->heads;
     int64_t group = (d->first_head + head) / d->heads_each - d->first_group;
+    assert(group >= 0 && group < d->groups && "a head's keys are here");
     return (struct head_place){head, i / d->heads * d->seq, group};
 }
 static int64_t of_head(const struct delta *d, const struct head_place *at, int64_t t)

@@ -2,6 +2,8 @@
 #include "executor/cpu/functions.h"
 #include "executor/cpu/sums.h"
 
+#include <assert.h>
+
 // What tokens are pooled to (models/op_pool.h): an entry at a time, all of its channels together.
 
 struct pooling {
@@ -77,6 +79,7 @@ FAST static void part_backward(int64_t width, const REAL *const from[4], const R
 
 static void make_entry(const struct pooling *p, int64_t batch, int64_t entry, REAL *out)
 {
+    assert(entry >= 0 && entry < p->entries && batch < p->batch);
     int64_t parts = part_count(p, entry);
     for (int64_t c = 0; c < p->width; c++) {
         p->largest[c] = -(REAL)HUGE_VAL;

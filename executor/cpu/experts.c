@@ -2,6 +2,8 @@
 #include "executor/cpu/functions.h"
 #include "executor/cpu/sums.h"
 
+#include <assert.h>
+
 // From tokens to the rows of the experts they chose, and back. With a routing the rows that exist
 // stand one after another, by expert and then by token; without one every token has a row for every
 // expert, zero where it was not chosen.
@@ -49,6 +51,7 @@ static bool next_row(const struct expert_row_list *r, struct expert_row *row)
         int64_t end = r->routing ? r->routing->rows_of[row->expert + 1] : r->tokens;
         for (; row->number < end; row->number++) {
             row->token = r->routing ? r->routing->token_of[row->number] : row->number;
+            assert(row->token >= 0 && row->token < r->tokens && "rows are of tokens that are here");
             row->weight = r->weights[row->token * r->gates + r->first_expert + row->expert];
             if (!r->routing && row->weight == 0) continue;
             row->at = r->routing ? row->number : row->token * r->experts + row->expert;

@@ -58,6 +58,7 @@ static struct row_run rows_of(const struct kernel_array *array, int64_t elements
 static bool widen_array(struct cpu_device *device, const struct kernel_call *call, int slot,
                         struct kernel_array *array)
 {
+    assert(slot >= 0 && slot < OP_INPUT_MAX + OP_OUTPUT_MAX);
     if (array->element != ELEMENT_COMPUTE || !array->data) return true;
     int64_t count = call_held_elements(call, array);
     float *wide =
@@ -147,6 +148,7 @@ static int find_wide(struct wide_group *group, const struct kernel_call *call,
     for (int i = 0; i < group->count; i++) {
         if (is_same(&group->arrays[i].there, array) && group->arrays[i].count == count) return i;
     }
+    assert(group->count < WIDE_MAX && "as many as a group has operands");
     group->arrays[group->count] =
         (struct wide_array){.there = *array, .count = count, .first = group->elements};
     group->elements += round_up(count, WIDE_ALIGNMENT);

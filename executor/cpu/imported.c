@@ -1,6 +1,7 @@
 #include "executor/cpu/functions.h"
 #include "executor/cpu/image.h"
 
+#include <assert.h>
 #include <math.h>
 
 // Operators of imported graphs that are no products: functions of one number, joins of channels,
@@ -201,6 +202,7 @@ static const char *run_bend(const struct kernel_call *call, const struct bend *b
     return NULL;
 }
 
+// Row by row: channels may be innermost on one side and outermost on the other.
 static void copy_planes(const struct planes *from, int64_t from_channel, const struct planes *to,
                         int64_t to_channel, int64_t channels, bool adds)
 {
@@ -270,6 +272,7 @@ struct between {
 };
 static struct between between_of(enum resizing way, int64_t place, int64_t from, int64_t to)
 {
+    assert(place >= 0 && place < to && from > 0);
     struct between b = {place * from / to, place * from / to, 0};
     if (way == RESIZING_NEAREST) return b;
     double at = ((double)place + 0.5) * (double)from / (double)to - 0.5;
@@ -339,6 +342,7 @@ static void multiply(const struct planes *over, const struct planes *a, const st
 
 static const char *run_multiply(const struct kernel_call *call)
 {
+    assert(call->output_count >= 1 && call->output_count <= 2);
     bool is_backward = call->op->phase != PHASE_FORWARD;
     const struct kernel_array *large = is_backward ? &call->inputs[0] : &call->outputs[0];
     struct planes over, a, b, made;
@@ -365,6 +369,7 @@ static const char *run_dropout(struct cpu_device *device, const struct kernel_ca
     struct op op = *call->op;
     struct kernel_call drops = *call;
     op.dropout_ratio = op.work.scalar;
+    assert(op.dropout_ratio >= 0 && op.dropout_ratio < 1 && "what is kept is divided by the rest");
     drops.op = &op;
     if (call->op->phase == PHASE_FORWARD) return cpu_dropout(device, &drops);
     const REAL *d = call->inputs[0].data;

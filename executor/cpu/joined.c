@@ -2,6 +2,8 @@
 #include "executor/merged.h"
 #include "plan/lower/groups.h"
 
+#include <assert.h>
+
 // Groups of operators as one call (plan/lower/joins.inc).
 //
 // SUM: the other terms first, then every GEMM adds to them. OpenBLAS begins a GEMM by writing zeros
@@ -27,6 +29,7 @@ static int find_term(const struct kernel_call *sum, const void *data)
 static const char *run_sum(struct device *device, enum stream stream,
                            const struct kernel_call *calls, int count)
 {
+    assert(count > 1 && count <= GROUP_MEMBERS_MAX);
     struct kernel_call sum = calls[count - 1];
     const char *fault = NULL;
     for (int i = 0; i + 1 < count; i++) {
@@ -45,6 +48,7 @@ static const char *run_sum(struct device *device, enum stream stream,
     return fault;
 }
 
+// Of a row of (batch, seq), whatever stands behind.
 static int64_t row_bytes(const struct kernel_array *array)
 {
     return array_row(array) * array_element_bytes(array);
@@ -123,10 +127,12 @@ static int64_t tile_rows(const struct kernel_call *calls, int count)
 static const char *run_rows(struct device *device, enum stream stream,
                             const struct kernel_call *calls, int count)
 {
+    assert(count > 0 && count <= GROUP_MEMBERS_MAX);
     struct cpu_device *own = (struct cpu_device *)(void *)device;
     const struct kernel_array *rows = &calls[count - 1].outputs[0];
     struct passing passing = passing_of(calls, count);
     struct row_tile tile = {.passing = &passing, .capacity = tile_rows(calls, count)};
+    assert(tile.capacity > 0 && passing.count <= count);
     if (tile.capacity > rows->sizes[1]) tile.capacity = rows->sizes[1];
     tile.room = cpu_scratch(own, SCRATCH_TILE, tile.capacity * passing.row_bytes + 1);
     if (!tile.room) return cpu_no_memory(own);

@@ -2,6 +2,8 @@
 #include "executor/cpu/functions.h"
 #include "executor/cpu/sums.h"
 
+#include <assert.h>
+
 // Softmax cross entropy over the vocabulary. Where ranks hold parts of it they exchange the largest
 // logit, the sum of exponentials and the logit of the label (Shoeybi et al. 2019, section 3); what
 // is known so far stands in the log-sum-exp: first the largest logit, then what it will be.
@@ -26,6 +28,7 @@ static struct columns columns_of(const struct kernel_call *call, const struct ke
     for (int i = 0; i < last; i++)
         c.rows *= logits->sizes[i];
     c.is_split = c.count < logits->whole[last];
+    assert(c.first >= 0 && c.real >= 0 && c.real <= c.count);
     return c;
 }
 

@@ -1,5 +1,6 @@
 #include "executor/cpu/cpu.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -77,6 +78,7 @@ int64_t cpu_peak_bytes(struct device *device)
 // arrays: a step goes through gigabytes, and the table of small pages does not fit any cache.
 const char *cpu_allocate(struct device *device, int64_t bytes, void **memory)
 {
+    assert(bytes >= 0);
     enum { SMALL_PAGE = 4096, LARGE_PAGE = 2 << 20 };
     struct cpu_device *own = own_of(device);
     const char *fault = take(own, bytes);
@@ -108,6 +110,7 @@ void cpu_release(struct device *device, void *memory)
     struct cpu_block *block = *at;
     if (block) {
         own->taken_bytes -= block->bytes;
+        assert(own->taken_bytes >= 0 && "no more is given back than was taken");
         *at = block->next;
         free(block);
     }
@@ -116,6 +119,7 @@ void cpu_release(struct device *device, void *memory)
 
 void *cpu_scratch(struct cpu_device *device, enum scratch scratch, int64_t bytes)
 {
+    assert(bytes >= 0 && scratch < SCRATCH_COUNT);
     int64_t held = device->scratch_bytes[scratch];
     if (bytes <= held && device->scratch[scratch]) return device->scratch[scratch];
     size_t rounded = ((size_t)bytes / CACHE_LINE + 1) * CACHE_LINE;

@@ -1,6 +1,7 @@
 #include "executor/cpu/array.h"
 #include "executor/cpu/sums.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -162,6 +163,7 @@ static void finish_row(const struct parts *p, const struct kernel_call *call,
 
 static const char *run_part(const struct parts *p, const struct kernel_call *call)
 {
+    assert(p->width > 0 && p->whole >= p->width && "a mean is over all of a row");
     int n = (call->part + 1) / 2;
     enum term term = term_of(p, n);
     bool fills = call->part % 2 == 1, is_last = term_of(p, n + 1) == TERM_NONE;

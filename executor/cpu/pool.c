@@ -1,5 +1,6 @@
 #include "executor/cpu/image.h"
 
+#include <assert.h>
 #include <math.h>
 
 // Pools over windows. What lies outside of the whole image is never taken; of a mean it counts
@@ -33,6 +34,7 @@ struct reach {
 };
 static struct reach reach_of(const struct window *window, int64_t place, int64_t whole)
 {
+    assert(window->taps > 0 && window->stride > 0 && window->dilation > 0);
     int64_t start = place * window->stride - window->pad, step = window->dilation;
     struct reach reach = {start, start + window->taps * step, step};
     if (reach.first < 0) reach.first += (-reach.first + step - 1) / step * step;
@@ -65,6 +67,7 @@ static struct pooled place_of(const struct pool *p, int64_t sample, int64_t chan
     return place;
 }
 
+// Places are those of the whole image, of which this rank may hold a part.
 static REAL *element(const struct planes *x, REAL *plane, int64_t row, int64_t column)
 {
     return plane + (row - x->row) * x->row_stride + (column - x->column) * x->column_stride;

@@ -25,6 +25,7 @@ struct seen {
 
 static struct seen seen_by(const struct attended *p, int64_t batch, int64_t query)
 {
+    assert(query >= 0 && query < p->queries && p->call->op->rate > 0);
     const struct op *op = p->call->op;
     int64_t at = p->first_query + query;
     struct seen seen = {.first = at + 1 - op->window, .end = at + 1};

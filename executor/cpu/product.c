@@ -1,6 +1,8 @@
 #include "executor/cpu/image.h"
 #include "executor/cpu/sums.h"
 
+#include <assert.h>
+
 // Convolutions, and products of rows with a weight, of imported graphs. Either side of a window may
 // be what is read: narrow = weight x wide is a convolution and the gradient of what a transposed
 // one reads; wide += weight x narrow is a transposed one and the gradient of what a convolution
@@ -193,6 +195,7 @@ static const char *run_unfolded(struct cpu_device *device, const struct slide *s
 {
     enum { ELEMENTS_MOST = 1 << 20 };  // of the matrix, unless one row needs more
     struct unfolded u = {.depth = s->wide_channels * s->height.taps * s->width.taps};
+    assert(s->groups > 0 && u.depth > 0 && "a window has a tap");
     int64_t each = u.depth * s->narrow.width, most = each > 0 ? ELEMENTS_MOST / each : 0;
     if (most < 1) most = 1;
     if (most > s->narrow.height) most = s->narrow.height;
@@ -211,6 +214,7 @@ static const char *run_unfolded(struct cpu_device *device, const struct slide *s
     return NULL;
 }
 
+// Backward of a transposed convolution is a plain one, and the other way round.
 static const char *run_slide(struct cpu_device *device, const struct kernel_call *call)
 {
     bool is_turned = call->op->work.type == IMPORTED_CONV_TURNED;
@@ -270,6 +274,7 @@ static const char *run_matrix(const struct kernel_call *call)
         product.b_stride = product.columns;
     }
     product.c_stride = product.columns;
+    assert(rows >= 0 && depth > 0 && columns > 0);
     if (product.rows > 0 && product.inner > 0)
         cpu_multiply(&product);
     else

@@ -1,5 +1,6 @@
 #include "executor/cpu/array.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -39,6 +40,7 @@ static void fill(struct cpu_rotation *rotation)
 // The table of a rope, made unless one of the last few calls had the same; NULL without memory.
 static const REAL *table_of(struct cpu_device *device, const struct cpu_rotation *wanted)
 {
+    assert(wanted->dims > 0 && wanted->dims % 2 == 0 && wanted->count > 0);
     for (int i = 0; i < ROTATION_MAX; i++) {
         if (is_same(&device->rotations[i], wanted)) return device->rotations[i].table;
     }

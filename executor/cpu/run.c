@@ -62,6 +62,7 @@ static const struct kernel_row KERNELS[OP_KIND_COUNT] = {
     [OP_OPERATOR_BACKWARD] = {cpu_operator_backward, 63, false},
 };
 
+// What depends on shapes alone: kernels check again what they read.
 const char *cpu_can_run(const struct kernel_call *call)
 {
     enum op_kind kind = call->op->kind;
@@ -122,6 +123,7 @@ static const char *run_added(struct cpu_device *device, const struct kernel_call
 
 static const char *run_experts(struct cpu_device *device, const struct kernel_call *call)
 {
+    assert(call->routing->rows_of[0] == 0 && call->routing->expert_count >= 0);
     const char *fault = NULL;
     for (int64_t e = 0; e < call->routing->expert_count && !fault; e++) {
         struct kernel_call one = *call;

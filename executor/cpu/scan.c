@@ -4,6 +4,7 @@
 #include "executor/cpu/sums.h"
 #include "executor/scan_call.h"
 
+#include <assert.h>
 #include <math.h>
 
 // The recurrence of models/op_scan.h, token after token, one head at a time; a state is a row of
@@ -40,6 +41,7 @@ static const char *scan_read(struct scan_call *s, const struct kernel_call *call
     return NULL;
 }
 
+// Both are counted in the whole, where ranks hold parts of heads and of groups.
 static int64_t group_of(const struct scan_call *s, int64_t head)
 {
     return (s->first_head + head) / s->heads_each - s->first_group;
@@ -78,6 +80,7 @@ static struct head_place place_of(const struct scan_call *s, int64_t pair, REAL 
     struct head_place at = {.head = pair % s->heads,
                             .token = pair / s->heads * s->seq,
                             .group = group_of(s, pair % s->heads)};
+    assert(at.group >= 0 && at.group < s->groups && "a head's group is here");
     at.rates = room;
     at.decays = at.rates + s->state;
     at.d_decays = at.decays + s->state;

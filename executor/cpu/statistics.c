@@ -1,5 +1,6 @@
 #include "executor/cpu/image.h"
 
+#include <assert.h>
 #include <math.h>
 
 // Norms over places: batch norm takes mean and deviation of each channel over all samples that are
@@ -61,6 +62,7 @@ static double value(const struct norm_call *n, int64_t sample, int64_t channel, 
     (void)y;
     return (double)*x;
 }
+// Means of squares: ranks exchange both sums at once.
 static double square(const struct norm_call *n, int64_t sample, int64_t channel, const REAL *x,
                      const REAL *y)
 {
@@ -104,6 +106,7 @@ static double sum_plane(const struct norm_call *n, term *of, int64_t sample, int
 // Means of two terms, of which this rank knows its part; `by_scale`: each times the channel's.
 static void take_sums(const struct norm_call *n, term *first, term *second, bool by_scale)
 {
+    assert(n->count > 0 && n->channels_of_set > 0 && "means are of something");
     for (int64_t i = 0; i < 2 * n->sets; i++)
         n->sums[i] = 0;
     for (int64_t i = 0; i < n->x.batch * n->x.channels; i++) {
@@ -117,6 +120,7 @@ static void take_sums(const struct norm_call *n, term *first, term *second, bool
 
 static void write_forward(const struct norm_call *n)
 {
+    assert(n->epsilon >= 0);
     const struct planes *x = &n->x, *y = &n->y;
     for (int64_t set = 0; set < n->sets; set++) {
         double mean = (double)n->sums[set];

@@ -2,6 +2,7 @@
 #include "executor/cpu/sums.h"
 #include "executor/cpu/vector.h"
 
+#include <assert.h>
 #include <math.h>
 
 // Optimizers, one pass over the memory each: bound by it.
@@ -106,6 +107,7 @@ FAST static void decayed(int64_t count, struct adam a, const REAL *w, const REAL
 // momentum, whose buffer so has the rate of its time.
 static const char *update_in_parts(const struct update_call *call)
 {
+    assert(call->count >= 0);
     struct adam a = adam_of(call);
     bool is_lamb = call->optimizer == OPTIMIZER_LAMB;
     if (call->part == UPDATE_ALL) return "LAMB and LARS update in two parts";
@@ -171,6 +173,7 @@ static double sum_pairwise(const REAL *x, int64_t count)
 const char *cpu_sum_squares(struct device *device, enum stream stream, const void *reals,
                             int64_t count, double *sum)
 {
+    assert(count >= 0);
     (void)device;
     (void)stream;
     *sum += sum_pairwise(reals, count);
