@@ -277,7 +277,6 @@ static void guards_are_whole_or_told(void **state)
     assert_int_equal(poison_guard_bytes(engine), 0);
     memset(room, 3, sizeof room);
     assert_true(poison_start(engine) && room[GUARD] == 3 && room[0] == 3);
-    arena_free(&bench.of.scratch);
 }
 
 // A task whose result is NaN; what changes it so that its result may be incomplete.
@@ -397,7 +396,6 @@ static void results_that_are_no_numbers_are_told_where_all_is_there(void **state
         memset(room + GUARD, 0, 64);
         bench.of.err = (struct err){0};
         assert_true(poison_after(engine, 0));
-        arena_free(&bench.of.scratch);
     }
 }
 

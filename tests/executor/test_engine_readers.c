@@ -114,7 +114,6 @@ static void check_shared(struct arena *arena, enum readers kind, int rank, const
         for (int k = 0; k < STRIDE; k++)
             assert_int_equal(got[i * STRIDE + k], comes ? 1 + 100 * i + k : 0);
     }
-    arena_free(&bench.scratch);
 }
 
 static void rows_go_down_the_tree_of_hosts(void **state)
@@ -218,7 +217,6 @@ static void what_was_received_is_counted(void **state)
         assert_true(input.broadcast_bytes == (rank == 0 ? 0 : 24 * rows));
         assert_true(input.broadcast_s >= 0 && input.broadcast_s < clock_s() - began_s + 10);
         assert_true((input.broadcast_s > 0) == (rank == 0));
-        arena_free(&bench.scratch);
     }
 }
 

@@ -12,6 +12,9 @@ static const char *gather(struct group *group, const int64_t *mine, int64_t *all
     return NULL;
 }
 
+// Of one task at a time, whichever bench it is of.
+static struct arena scratch;
+
 struct engine *rank_bench_open(struct arena *arena, struct rank_bench *bench, int rank,
                                int rank_count)
 {
@@ -29,7 +32,7 @@ struct engine *rank_bench_open(struct arena *arena, struct rank_bench *bench, in
                               .script = &bench->script,
                               .program = &bench->program,
                               .arena = arena,
-                              .scratch = &bench->scratch,
+                              .scratch = &scratch,
                               .rank = rank,
                               .world = &bench->world,
                               .err = &bench->err};

@@ -18,7 +18,6 @@ struct group {
 };
 
 struct rank_bench {
-    struct arena scratch;
     struct backend backend;
     struct transport transport;
     struct corpus corpus;
