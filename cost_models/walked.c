@@ -97,11 +97,14 @@ struct compute_cost stepped_price(const struct compute_context *context,
     int row = is_delta                                  ? STEPPED_DELTA
               : op_scan_is_by_state(program->block, op) ? STEPPED_BY_STATE
                                                         : STEPPED_SCAN;
-    double peak = context->device->peak_flop_per_s[PRECISION_FP32];
-    assert(peak > 0 && "a processor has a rate in fp32");
+    const struct device *device = context->device;
+    double peak = device->peak_flop_per_s[PRECISION_FP32];
+    // What has no units for fp32 steps in what it has for wide numbers.
+    if (peak <= 0) peak = device->peak_flop_per_s[wide_precision(device, context->precision)];
+    assert(peak > 0 && "a device computes in some precision");
     double walk_s = numbers * STEPPED_FLOP[row][is_forward] / peak;
     double memory_s = stream_s(context, (double)instr->read_bytes + (double)instr->write_bytes);
-    return (struct compute_cost){.s = fmax(walk_s, memory_s) + context->device->launch_latency_s,
+    return (struct compute_cost){.s = fmax(walk_s, memory_s) + device->launch_latency_s,
                                  .bound = walk_s > memory_s ? BOUND_COMPUTE : BOUND_MEMORY,
                                  .kernel_count = 1};
 }
