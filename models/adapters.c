@@ -21,7 +21,7 @@ static const unsigned OF_ATTENTION =
 
 static unsigned target_named(const char *word, size_t length)
 {
-    assert(ADAPTER_TARGET_COUNT <= 31);
+    static_assert(ADAPTER_TARGET_COUNT <= 31, "targets are bits");
     static const char SUFFIX[] = "_proj";
     const size_t more = sizeof SUFFIX - 1;
     if (length == 9 && strncmp(word, "attention", length) == 0) return OF_ATTENTION;
