@@ -104,6 +104,13 @@ static void count_received(struct table_rank *rank, enum table_task task, const 
     }
 }
 
+static void sort_lookups(const struct table_rank *rank)
+{
+    for (int h = 0; h < rank->held_count; h++)
+        qsort(rank->held[h].lookups, (size_t)rank->held[h].lookup_count,
+              sizeof(struct table_lookup), compare_lookups);
+}
+
 // Counts first, piece by piece; then the ids, to each rank those of its pieces in their order.
 const char *lookups_exchange_ids(struct table_rank *rank)
 {
@@ -157,9 +164,7 @@ const char *lookups_exchange_ids(struct table_rank *rank)
             to += count;
         }
     }
-    for (int h = 0; h < rank->held_count; h++)
-        qsort(rank->held[h].lookups, (size_t)rank->held[h].lookup_count,
-              sizeof(struct table_lookup), compare_lookups);
+    sort_lookups(rank);
     return NULL;
 }
 
