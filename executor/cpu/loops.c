@@ -151,13 +151,12 @@ static void score(const struct attended *a)
     }
 }
 
-// y (+)= scores v and the like: rows x inner by inner x columns.
+// y (+)= scores v and the like: rows x inner by inner x columns. Sides are q, k, v and y, 0 to 3.
 static void share_out(const struct attended *a, bool is_turned, const REAL *scores, double factor,
-                      double beta, const REAL *of, int64_t of_row, REAL *to, int64_t to_row,
-                      int64_t columns)
+                      double beta, const REAL *of, int of_side, REAL *to, int to_side)
 {
     cpu_multiply(&(struct cpu_matmul){.rows = is_turned ? a->keys : a->queries,
-                                      .columns = columns,
+                                      .columns = to_side < 2 ? a->depth : a->width,
                                       .inner = is_turned ? a->queries : a->keys,
                                       .is_a_turned = is_turned,
                                       .alpha = factor,
@@ -166,15 +165,15 @@ static void share_out(const struct attended *a, bool is_turned, const REAL *scor
                                       .b = of,
                                       .c = to,
                                       .a_stride = a->keys,
-                                      .b_stride = of_row,
-                                      .c_stride = to_row});
+                                      .b_stride = row_of(a, of_side),
+                                      .c_stride = row_of(a, to_side)});
 }
 
 static void attend_backward(const struct attended *a)
 {
     double scale = a->call->op->work.scalar;
     score(a);
-    share_out(a, true, a->scores, 1, 1, a->d_y, row_of(a, 3), a->d_v, row_of(a, 2), a->width);
+    share_out(a, true, a->scores, 1, 1, a->d_y, 3, a->d_v, 2);
     cpu_multiply(&(struct cpu_matmul){.rows = a->queries,
                                       .columns = a->keys,
                                       .inner = a->width,
@@ -191,8 +190,8 @@ static void attend_backward(const struct attended *a)
         REAL sum = SUM(j, 0, a->keys, p[j] * d[j]);
         VECTOR for (int64_t j = 0; j < a->keys; j++) d[j] = p[j] * (d[j] - sum);
     }
-    share_out(a, false, a->d_scores, scale, 1, a->k, row_of(a, 1), a->d_q, row_of(a, 0), a->depth);
-    share_out(a, true, a->d_scores, scale, 1, a->q, row_of(a, 0), a->d_k, row_of(a, 1), a->depth);
+    share_out(a, false, a->d_scores, scale, 1, a->k, 1, a->d_q, 0);
+    share_out(a, true, a->d_scores, scale, 1, a->q, 0, a->d_k, 1);
 }
 
 static void set_sides(struct attended *a, int64_t sample, int64_t head)
@@ -240,7 +239,7 @@ const char *cpu_row_attention(struct cpu_device *device, const struct kernel_cal
             continue;
         }
         score(&a);
-        share_out(&a, false, a.scores, 1, 0, a.v, row_of(&a, 2), a.y, row_of(&a, 3), a.width);
+        share_out(&a, false, a.scores, 1, 0, a.v, 2, a.y, 3);
     }
     return NULL;
 }
