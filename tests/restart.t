@@ -73,11 +73,13 @@ $store = "$folder/again";
 my ($two) = losses("$folder/pair.json", 3, "--checkpoint $store --checkpoint-every 3 "
                    . "--metrics $folder/m.jsonl");
 copy_of('again', 'by-hand');
-my $steps = 300;
+# So many that it is not over before the second kill, on a host busy with other tests.
+my $steps = 1000;
 my $job   = fork // die;
 if (!$job) {
     open STDOUT, '>', "$folder/out" or die;
     open STDERR, '>', "$folder/err" or die;
+    POSIX::nice(10);
     exec "$build/meshwright", 'run', "$folder/pair.json", '--spawn', '--backend', 'cpu', '--steps',
         $steps, '--checkpoint', $store, '--checkpoint-every', 100000, '--resume', '--restarts', 3,
         '--metrics', "$folder/m.jsonl", '--json', '-o', "$folder/again.json"

@@ -52,18 +52,28 @@ static void take_lower(int64_t *least, int64_t bytes)
     if (bytes >= 0 && bytes < *least) *least = bytes;
 }
 
-int64_t launch_memory_group_limit(const char *groups_path, const char *root)
+// The next group that holds the memory of this process: where its hierarchy is mounted below
+// `root`. NULL behind the last; the group's name lies in `line`.
+static char *next_group(FILE *file, char *line, size_t bytes, bool *is_unified)
 {
-    char line[PATH_MAX], path[3 * PATH_MAX];
-    int64_t least = INT64_MAX;
-    FILE *file = fopen(groups_path, "re");
-    while (file && fgets(line, sizeof line, file)) {
+    while (file && fgets(line, (int)bytes, file)) {
         line[strcspn(line, "\n")] = '\0';
         char *kind = strchr(line, ':'), *group = kind ? strchr(kind + 1, ':') : NULL;
         if (!group) continue;
         *group++ = '\0';
-        bool is_unified = kind[1] == '\0', is_memory = strstr(kind, ":memory") != NULL;
-        if (!is_unified && !is_memory) continue;
+        *is_unified = kind[1] == '\0';
+        if (*is_unified || strstr(kind, ":memory")) return group;
+    }
+    return NULL;
+}
+
+int64_t launch_memory_group_limit(const char *groups_path, const char *root)
+{
+    char line[PATH_MAX], path[3 * PATH_MAX], *group;
+    int64_t least = INT64_MAX;
+    bool is_unified = false;
+    FILE *file = fopen(groups_path, "re");
+    while ((group = next_group(file, line, sizeof line, &is_unified))) {
         const char *folder = is_unified ? "" : "/memory";
         // A group is held to the limits of all groups above it as well.
         const char *name = is_unified ? "memory.max" : "memory.limit_in_bytes";
@@ -78,6 +88,29 @@ int64_t launch_memory_group_limit(const char *groups_path, const char *root)
     if (file) fclose(file);
     assert(least >= 0);
     return least;
+}
+
+int64_t launch_memory_group_kills(const char *groups_path, const char *root)
+{
+    char line[PATH_MAX], path[3 * PATH_MAX], *group;
+    int64_t kills = -1;
+    bool is_unified = false;
+    FILE *file = fopen(groups_path, "re");
+    while ((group = next_group(file, line, sizeof line, &is_unified))) {
+        const char *folder = is_unified ? "" : "/memory";
+        const char *name = is_unified ? "memory.events" : "memory.oom_control";
+        // In a container the names may be those outside: then its own group is the root.
+        for (int64_t found = -1; found < 0;) {
+            snprintf(path, sizeof path, "%s%s%s/%s", root, folder, group, name);
+            found = read_line(path, "oom_kill", 1);
+            if (found > kills) kills = found;
+            char *slash = strrchr(group, '/');
+            if (!slash) break;
+            *slash = '\0';
+        }
+    }
+    if (file) fclose(file);
+    return kills;
 }
 
 struct memory_state {
@@ -126,7 +159,10 @@ static void describe(const struct memory_state *state, char *text, size_t bytes)
 
 int64_t launch_memory_kills(void)
 {
-    int64_t kills = read_line("/proc/vmstat", "oom_kill", 1);
+    // The host counts the processes of strangers too: a rank that a user kills beside one of them
+    // would be told as out of memory.
+    int64_t kills = launch_memory_group_kills("/proc/self/cgroup", "/sys/fs/cgroup");
+    if (kills < 0) kills = read_line("/proc/vmstat", "oom_kill", 1);
     return kills > 0 ? kills : 0;
 }
 

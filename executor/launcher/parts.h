@@ -74,11 +74,14 @@ char launch_process_state(pid_t pid);
 // Of the processor that it has used; 0 when it is gone.
 int64_t launch_process_ticks(pid_t pid);
 
-// Memory that ran out (launch_memory.c). How often the kernel has ended a process for want of it.
+// Memory that ran out (launch_memory.c). How often the kernel has ended a process for want of it:
+// of our control group where that is counted, else of the host.
 int64_t launch_memory_kills(void);
 // The lowest limit of the control groups that a file like /proc/self/cgroup names, of either
 // version, and of those above them, whose folders stand in `root`; INT64_MAX for none.
 int64_t launch_memory_group_limit(const char *groups_path, const char *root);
+// Of the nearest of these groups that counts the processes ended for want of memory; -1: none does.
+int64_t launch_memory_group_kills(const char *groups_path, const char *root);
 // Whether a reason is one of those below.
 bool launch_memory_is_told(const char *reason);
 // Before heartbeat_end: where memory was why the rank's process ended, the heartbeat's reason says

@@ -212,6 +212,36 @@ static void the_lowest_limit_of_all_groups_above_counts(void **state)
     assert_int_equal(system(command), 0);
 }
 
+// The kernel's counts stand among others, in a group or, where that has none, in one above it.
+static void ended_for_memory_counts_the_own_group(void **state)
+{
+    static const struct {
+        const char *groups;
+        int64_t kills;
+    } CASES[] = {{"0::/a/b\n", 3},           {"0::/a/other/c\n", 5},       {"0::/elsewhere\n", -1},
+                 {"3:memory:/c\n", 7},       {"3:memory:/outside/c\n", 2}, {"4:cpuset:/a\n", -1},
+                 {"3:memory:/c\n0::/a\n", 7}};
+    char root[] = "/tmp/groups.XXXXXX", list[64], command[160];
+    (void)state;
+    assert_non_null(mkdtemp(root));
+    snprintf(command, sizeof command, "cd %s && mkdir -p a/b a/other memory/c", root);
+    assert_int_equal(system(command), 0);
+    write_file(root, "a/memory.events", "low 0\noom 9\noom_kill 5\n");
+    write_file(root, "a/b/memory.events", "oom 4\noom_kill 3\n");
+    write_file(root, "memory/memory.oom_control", "oom_kill_disable 8\noom_kill 2\n");
+    write_file(root, "memory/c/memory.oom_control",
+               "oom_kill_disable 1\nunder_oom 0\noom_kill 7\n");
+    snprintf(list, sizeof list, "%s/list", root);
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        write_file(root, "list", CASES[i].groups);
+        int64_t found = launch_memory_group_kills(list, root);
+        if (found != CASES[i].kills) fail_msg("case %zu: %lld", i, (long long)found);
+    }
+    assert_int_equal(launch_memory_group_kills("/tmp/groups.none", root), -1);
+    snprintf(command, sizeof command, "rm -r %s", root);
+    assert_int_equal(system(command), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -224,6 +254,7 @@ int main(void)
         cmocka_unit_test(a_rank_that_stands_still_with_no_room_left_is_told),
         cmocka_unit_test(what_a_rank_holds_is_what_it_is_in),
         cmocka_unit_test(the_lowest_limit_of_all_groups_above_counts),
+        cmocka_unit_test(ended_for_memory_counts_the_own_group),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
