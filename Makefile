@@ -524,10 +524,11 @@ UNSANITIZED_SCRIPTS = adding batch_cap calibrate_cuda cuda_resources determinism
                       links local malloc_fail names no_cuda output planted readme report restart \
                       run_nodes schema schemas strategy terminal tidy transcript_long validate \
                       wasm what_if whatif whatif_modes
-UNSANITIZED_PROGRAMS = anchor band_make breakdown cuda_sdpa default_stack evoformer_reference fit \
-                       fusion index_mutations index_sets metamorphic money_places offload pins \
-                       place_fewest proof proof_drawn run_bits run_half_bits search sensitivity \
-                       space_list stdit_reference strategy_search whatif_between whatif_placed
+UNSANITIZED_PROGRAMS = anchor band_make branches_search breakdown cuda_sdpa default_stack \
+                       evoformer_reference fit fusion index_mutations index_sets meshes_auto \
+                       metamorphic money_places offload pins place_fewest proof proof_drawn \
+                       run_bits run_half_bits search sensitivity space_list stdit_reference \
+                       strategy_search whatif_between whatif_placed
 UNSANITIZED_TRANSCRIPTS = layouts money readme recommendation whatif
 # Of these a few cases will do with sanitizers; without them they are asked all.
 SHORTENED = $(addprefix tests/,executed.t device_memory.t drawn_runs.t) \
