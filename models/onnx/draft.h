@@ -32,6 +32,10 @@ struct onnx_draft {
     int node_room, weight_room, input_room, output_room;
 };
 
+// An attribute of nodes that stand for their operator in shapes and costs, not in all numbers: they
+// are planned, and no kernel runs them.
+#define DRAFT_ROUGH "is_rough"
+
 // A name for what lies between the nodes that one operator becomes.
 const char *draft_between(struct onnx_draft *draft);
 

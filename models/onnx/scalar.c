@@ -1,5 +1,8 @@
 #include "models/onnx/scalar.h"
 
+#include "core/names.h"
+#include "models/onnx/draft.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -188,52 +191,73 @@ static double ways_of_resizing(const struct onnx_model *model, const struct onnx
     return is_half ? 1 : (double)NAN;
 }
 
+// A kernel computes what these attributes say, or they say nothing of numbers (a seed, an axis that
+// stands in the shape); what else a call says no kernel knows.
 static const struct scalar_row {
     const char *type;
     reads_scalar *read;
+    const char *attributes;  // joined by blanks
 } ROWS[] = {
-    {"Conv", none},
-    {"ConvTranspose", none},
-    {"MatMul", none},
-    {"Gemm", plain_product},
-    {"MaxPool", none},
-    {"AveragePool", counts_padding},
-    {"GlobalAveragePool", none},
-    {"Add", added},
-    {"LayerNormalization", epsilon},
-    {"BatchNormalization", epsilon},
-    {"InstanceNormalization", epsilon},
-    {"GroupNormalization", epsilon},
-    {"Concat", joins_channels},
-    {"Resize", ways_of_resizing},
-    {"Upsample", ways_of_resizing},
-    {"Mul", multiplied},
-    {"Div", divided},
-    {"Sub", taken_away},
-    {"Softmax", last_axis},
-    {"Attention", score_factor},
-    {"Dropout", dropped},
-    {"DropPath", dropped},
-    {"ReduceMean", none},
-    {"Relu", none},
-    {"LeakyRelu", slope_below},
-    {"Elu", depth_below},
-    {"Clip", highest},
-    {"Sigmoid", none},
-    {"HardSigmoid", slope_between},
-    {"Tanh", none},
-    {"Gelu", by_tanh},
-    {"Swish", none},
-    {"HardSwish", none},
-    {"Softplus", unit_softplus},
-    {"Mish", none},
+    {"Conv", none, "auto_pad dilations group kernel_shape pads strides"},
+    {"ConvTranspose", none,
+     "auto_pad dilations group kernel_shape output_padding output_shape pads strides"},
+    {"MatMul", none, ""},
+    {"Gemm", plain_product, "alpha beta transA transB"},
+    {"MaxPool", none, "auto_pad ceil_mode dilations kernel_shape pads storage_order strides"},
+    {"AveragePool", counts_padding,
+     "auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides"},
+    {"GlobalAveragePool", none, ""},
+    {"Add", added, ""},
+    {"LayerNormalization", epsilon, "axis epsilon stash_type"},
+    {"BatchNormalization", epsilon, "epsilon momentum training_mode spatial is_test"},
+    {"InstanceNormalization", epsilon, "epsilon"},
+    {"GroupNormalization", epsilon, "epsilon num_groups stash_type"},
+    {"Concat", joins_channels, "axis"},
+    {"Resize", ways_of_resizing,
+     "mode coordinate_transformation_mode nearest_mode antialias cubic_coeff_a exclude_outside "
+     "extrapolation_value"},
+    {"Upsample", ways_of_resizing, "mode scales height_scale width_scale"},
+    {"Mul", multiplied, ""},
+    {"Div", divided, ""},
+    {"Sub", taken_away, ""},
+    {"Softmax", last_axis, "axis"},
+    {"Attention", score_factor,
+     "is_causal scale dropout softcap q_num_heads kv_num_heads softmax_precision"},
+    {"Dropout", dropped, "ratio seed is_test"},
+    {"DropPath", dropped, "ratio"},
+    {"ReduceMean", none, "axes keepdims noop_with_empty_axes"},
+    {"Relu", none, ""},
+    {"LeakyRelu", slope_below, "alpha"},
+    {"Elu", depth_below, "alpha"},
+    {"Clip", highest, "min max"},
+    {"Sigmoid", none, ""},
+    {"HardSigmoid", slope_between, "alpha beta"},
+    {"Tanh", none, ""},
+    {"Gelu", by_tanh, "approximate"},
+    {"Swish", none, ""},
+    {"HardSwish", none, ""},
+    {"Softplus", unit_softplus, "beta"},
+    {"Mish", none, ""},
 };
+
+// A chain is known by what it is made of; of those of a call the attributes must be.
+static bool knows_all(const struct scalar_row *row, const struct onnx_call *call)
+{
+    const Onnx__NodeProto *proto = call->proto;
+    bool is_chain = call->mode || !proto || strcmp(proto->op_type, row->type) != 0;
+    for (size_t i = 0; !is_chain && i < proto->n_attribute; i++) {
+        const char *name = proto->attribute[i]->name;
+        if (name && !names_hold(row->attributes, name)) return false;
+    }
+    return true;
+}
 
 double scalar_of(const struct onnx_model *model, const struct onnx_call *call)
 {
+    if (call->proto && attribute_has(call, DRAFT_ROUGH)) return (double)NAN;
     for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
         bool is_it = strcmp(ROWS[i].type, call->type) == 0 && call->outputs[0] >= 0;
-        if (is_it) return ROWS[i].read(model, call);
+        if (is_it) return knows_all(&ROWS[i], call) ? ROWS[i].read(model, call) : (double)NAN;
     }
     return (double)NAN;
 }

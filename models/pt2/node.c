@@ -22,6 +22,7 @@ static bool argument(const struct pt2_node *node, const char *name, struct json 
         if (strcmp(node->input_names[i], name) != 0) continue;
         *value = json_item(&node->inputs[i], 0);
         *kind = json_key(value);
+        node->was_read[i] = true;
         return strcmp(*kind, "as_none") != 0;
     }
     return false;
@@ -32,6 +33,13 @@ bool pt2_has(const struct pt2_node *node, const char *name)
     struct json value;
     const char *kind;
     return argument(node, name, &value, &kind);
+}
+
+bool pt2_is_tensor(const struct pt2_node *node, const char *name)
+{
+    struct json value;
+    const char *kind;
+    return argument(node, name, &value, &kind) && strcmp(kind, "as_tensor") == 0;
 }
 
 static const struct draft_value *find(const struct pt2_node *node, const struct json *object)

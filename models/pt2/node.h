@@ -26,6 +26,8 @@ struct pt2_node {
     struct json inputs[PT2_ARGUMENTS_MOST];
     const char *input_names[PT2_ARGUMENTS_MOST];
     int input_count;
+    bool *was_read;  // by input
+    bool is_rough;   // what it becomes has its shape and cost, not all of its numbers
     const struct draft_value **outputs;  // NULL: no tensor
     int output_count;
 };
@@ -38,6 +40,7 @@ const struct draft_value *pt2_tensor(const struct pt2_node *node, const char *na
 // The tensors of a list; NULL and an error where the argument is none. One that may be left out is
 // NULL where it is.
 const struct draft_value **pt2_tensors(const struct pt2_node *node, const char *name, int *count);
+bool pt2_is_tensor(const struct pt2_node *node, const char *name);
 bool pt2_has(const struct pt2_node *node, const char *name);
 int64_t pt2_int(const struct pt2_node *node, const char *name, int64_t fallback);
 double pt2_number(const struct pt2_node *node, const char *name, double fallback);

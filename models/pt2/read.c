@@ -1,6 +1,7 @@
 #include "models/pt2.h"
 
 #include "core/gzip.h"
+#include "core/names.h"
 #include "core/zip.h"
 #include "models/onnx/read.h"
 #include "models/pt2/rules.h"
@@ -227,14 +228,34 @@ static bool read_arguments(struct pt2_node *node, const struct json *inputs, boo
     return !program->err->kind;
 }
 
+// Arguments that change no number: where and how it is computed, what only training keeps, and what
+// the stated result says as well.
+static const char IDLE[] = "dtype layout device pin_memory memory_format non_blocking copy "
+                           "generator half_to_float cudnn_enable cudnn_enabled benchmark "
+                           "deterministic allow_tf32 momentum training N C HxW output_size keepdim "
+                           "enable_gqa return_debug_mask compute_log_sumexp threshold";
+
+// What a rule did not ask for is in none of the nodes that it made, of which `first` is the first.
+static void note_unread(const struct pt2_node *node, int first)
+{
+    bool is_rough = node->is_rough;
+    for (int i = 0; i < node->input_count; i++) {
+        struct json value = json_item(&node->inputs[i], 0);
+        bool is_said = !node->was_read[i] && strcmp(json_key(&value), "as_none") != 0;
+        is_rough = is_rough || (is_said && !names_hold(IDLE, node->input_names[i]));
+    }
+    for (int n = first; is_rough && n < node->draft->node_count; n++)
+        draft_put_int(node->draft, node->draft->nodes[n], DRAFT_ROUGH, 1);
+}
+
 static bool read_node(struct pt2_program *program, const struct json *object)
 {
     struct err *err = program->err;
     struct json target = json_get(object, "target", err);
     struct json inputs = json_get(object, "inputs", err),
                 outputs = json_get(object, "outputs", err);
-    struct pt2_node node = {.program = program, .draft = &program->draft};
-    bool moves = false;
+    bool moves = false, was_read[PT2_ARGUMENTS_MOST] = {false};
+    struct pt2_node node = {.program = program, .draft = &program->draft, .was_read = was_read};
     node.target = json_text(&target, err);
     if (err->kind) return false;
     node.name = node.target;
@@ -246,7 +267,9 @@ static bool read_node(struct pt2_program *program, const struct json *object)
     const struct pt2_rule *rule = pt2_rule_find(program->arena, node.target);
     if (moves && !rule) return pt2_fail(&node, "an operator that we do not know");
     if (moves) {
+        int first = program->draft.node_count;
         if (!rule->make(&node, rule->type) || err->kind) return false;
+        note_unread(&node, first);
         int index = node.outputs[0] ? names_find(&program->names, node.outputs[0]->name) : -1;
         if (index >= 0) pt2_know_made(&node, &program->values[index]);
         return !err->kind;

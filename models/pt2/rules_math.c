@@ -137,19 +137,23 @@ static bool is_truth(const char *type)
     return false;
 }
 
+// What a number is multiplied with.
+static const char *put_scaled(const struct pt2_node *node, const char *x, enum onnx_element element,
+                              double factor)
+{
+    if (factor == 1) return x;
+    const char *scaled = draft_between(node->draft);
+    PUT(node, "Mul", scaled, x, draft_number(node->draft, element, factor));
+    return scaled;
+}
+
 // (self, other): each a tensor or a number.
 static bool put_binary(struct pt2_node *node, const char *type, const char *output)
 {
     const struct draft_value *x = pt2_first(node), *y = NULL;
     const char *name = pt2_has(node, "exponent") ? "exponent" : "other";
     if (!x) return false;
-    bool is_number = true;
-    for (int i = 0; i < node->input_count; i++) {
-        if (strcmp(node->input_names[i], name) != 0) continue;
-        struct json value = json_item(&node->inputs[i], 0);
-        is_number = strcmp(json_key(&value), "as_tensor") != 0;
-    }
-    if (!is_number && !(y = pt2_tensor(node, name))) return false;
+    if (pt2_is_tensor(node, name) && !(y = pt2_tensor(node, name))) return false;
     enum onnx_element element = common_element(x, y);
     // A whole tensor and a fraction, or a quotient of whole numbers: the file states the result.
     const struct draft_value *out = node->outputs[0];
@@ -157,12 +161,7 @@ static bool put_binary(struct pt2_node *node, const char *type, const char *outp
     const char *other = y ? pt2_as_element(node, y, element)
                           : draft_number(node->draft, element, pt2_number(node, name, 0));
     double alpha = pt2_number(node, "alpha", 1);
-    if (alpha != 1) {
-        const char *scaled = draft_between(node->draft),
-                   *factor = draft_number(node->draft, element, alpha);
-        PUT(node, "Mul", scaled, other, factor);
-        other = scaled;
-    }
+    other = put_scaled(node, other, element, alpha);
     PUT(node, type, output, pt2_as_element(node, x, element), other);
     return is_clean(node);
 }
@@ -205,12 +204,14 @@ bool pt2_unequal(struct pt2_node *node, const char *type)
     return true;
 }
 
-// A quotient that is rounded down; those of whole numbers are rounded by themselves.
+// A quotient that is rounded down; those of whole numbers are rounded by themselves. ONNX has none
+// that is rounded to zero.
 bool pt2_divide(struct pt2_node *node, const char *type)
 {
     const char *mode = pt2_text(node, "rounding_mode");
     bool is_down = strstr(node->target, "floor_divide") || (mode && strcmp(mode, "floor") == 0);
     const struct draft_value *out = node->outputs[0];
+    node->is_rough = mode && !is_down;
     if (!is_down || !out || !element_is_float(out->element)) return pt2_binary(node, type);
     const char *quotient = draft_between(node->draft);
     if (!put_binary(node, type, quotient)) return false;
@@ -234,8 +235,11 @@ bool pt2_addmm(struct pt2_node *node, const char *type)
     const struct draft_value *bias = pt2_first(node), *a = pt2_tensor(node, "mat1");
     const struct draft_value *b = pt2_tensor(node, "mat2");
     if (!bias || !a || !b) return is_clean(node) ? pt2_fail(node, "a factor is no tensor") : false;
-    PUT(node, "Gemm", pt2_output(node, 0), a->name, b->name, bias->name);
-    return true;
+    Onnx__NodeProto *proto = PUT(node, "Gemm", pt2_output(node, 0), a->name, b->name, bias->name);
+    double alpha = pt2_number(node, "alpha", 1), beta = pt2_number(node, "beta", 1);
+    if (alpha != 1) draft_put_float(node->draft, proto, "alpha", alpha);
+    if (beta != 1) draft_put_float(node->draft, proto, "beta", beta);
+    return is_clean(node);
 }
 
 bool pt2_baddbmm(struct pt2_node *node, const char *type)
@@ -244,10 +248,18 @@ bool pt2_baddbmm(struct pt2_node *node, const char *type)
     const struct draft_value *sum = pt2_first(node), *a = pt2_tensor(node, "batch1");
     const struct draft_value *b = pt2_tensor(node, "batch2");
     if (!sum || !a || !b) return is_clean(node) ? pt2_fail(node, "a factor is no tensor") : false;
-    const char *product = draft_between(node->draft);
+    double alpha = pt2_number(node, "alpha", 1), beta = pt2_number(node, "beta", 1);
+    // Of nothing of it not even infinities are left (torch.baddbmm).
+    bool is_alone = beta == 0;
+    const char *product = is_alone && alpha == 1 ? pt2_output(node, 0) : draft_between(node->draft);
     PUT(node, "MatMul", product, a->name, b->name);
-    PUT(node, "Add", pt2_output(node, 0), product, sum->name);
-    return true;
+    if (is_alone && alpha != 1)
+        PUT(node, "Mul", pt2_output(node, 0), product,
+            draft_number(node->draft, a->element, alpha));
+    if (is_alone) return is_clean(node);
+    PUT(node, "Add", pt2_output(node, 0), put_scaled(node, product, a->element, alpha),
+        put_scaled(node, sum->name, sum->element, beta));
+    return is_clean(node);
 }
 
 // x times the transposed weight, and the bias.
@@ -305,14 +317,9 @@ bool pt2_where(struct pt2_node *node, const char *type)
     const char *sides[2];
     if (!condition || !out) return is_clean(node) ? pt2_fail(node, "it has no result") : false;
     for (int i = 0; i < 2; i++) {
-        bool is_number = true;
-        for (int j = 0; j < node->input_count; j++) {
-            if (strcmp(node->input_names[j], SIDES[i]) != 0) continue;
-            struct json value = json_item(&node->inputs[j], 0);
-            is_number = strcmp(json_key(&value), "as_tensor") != 0;
-        }
-        const struct draft_value *tensor = is_number ? NULL : pt2_tensor(node, SIDES[i]);
-        if (!is_number && !tensor) return false;
+        bool is_tensor = pt2_is_tensor(node, SIDES[i]);
+        const struct draft_value *tensor = is_tensor ? pt2_tensor(node, SIDES[i]) : NULL;
+        if (is_tensor && !tensor) return false;
         sides[i] = tensor ? pt2_as_element(node, tensor, out->element)
                           : draft_number(node->draft, out->element, pt2_number(node, SIDES[i], 0));
     }
@@ -325,7 +332,10 @@ bool pt2_masked_fill(struct pt2_node *node, const char *type)
     (void)type;
     const struct draft_value *x = pt2_first(node), *mask = pt2_tensor(node, "mask");
     if (!x || !mask) return is_clean(node) ? pt2_fail(node, "there is no mask") : false;
-    const char *filling = draft_number(node->draft, x->element, 0);
+    bool is_number = !pt2_is_tensor(node, "value");
+    const char *filling =
+        draft_number(node->draft, x->element, is_number ? pt2_number(node, "value", 0) : 0);
+    node->is_rough = !is_number;
     PUT(node, "Where", pt2_output(node, 0), mask->name, filling, x->name);
     return true;
 }

@@ -102,6 +102,25 @@ bool pt2_addcmul(struct pt2_node *node, const char *type)
     return is_clean(node);
 }
 
+// By how much the sum of squares is divided less than there are numbers: by one where nothing is
+// said (torch.var).
+static double correction_of(const struct pt2_node *node)
+{
+    if (pt2_has(node, "unbiased")) return pt2_bool(node, "unbiased", true) ? 1 : 0;
+    return pt2_number(node, "correction", 1);
+}
+
+// How many numbers are one mean; 0: an axis is none.
+static double count_of(const struct draft_value *x, const int64_t *axes, int count)
+{
+    double all = 1;
+    for (int i = 0; i < (count ? count : x->rank); i++) {
+        int64_t axis = !count ? i : axes[i] < 0 ? axes[i] + x->rank : axes[i];
+        all *= axis >= 0 && axis < x->rank ? (double)x->dims[axis] : 0;
+    }
+    return all;
+}
+
 // The mean of the squares of what is over the mean, and its root of std.
 bool pt2_variance(struct pt2_node *node, const char *type)
 {
@@ -115,10 +134,17 @@ bool pt2_variance(struct pt2_node *node, const char *type)
     draft_put(node->draft, "ReduceMean", mean, list ? 2 : 1, inputs);
     const char *over = put(node, "Sub", x->name, mean, NULL);
     const char *square = put(node, "Mul", over, over, NULL);
+    double correction = correction_of(node), all = count_of(x, axes, count);
+    bool is_plain = correction == 0 || all <= correction;
+    node->is_rough = all <= correction;
     const char *variance = type ? draft_between(node->draft) : out->name;
+    const char *made = is_plain ? variance : draft_between(node->draft);
     const char *const summed[] = {square, list};
-    Onnx__NodeProto *proto = draft_put(node->draft, "ReduceMean", variance, list ? 2 : 1, summed);
+    Onnx__NodeProto *proto = draft_put(node->draft, "ReduceMean", made, list ? 2 : 1, summed);
     draft_put_int(node->draft, proto, "keepdims", out->rank == x->rank);
+    if (!is_plain)
+        put(node, "Mul", made, draft_number(node->draft, x->element, all / (all - correction)),
+            variance);
     if (type) put(node, type, variance, NULL, out->name);
     return is_clean(node);
 }

@@ -8,6 +8,8 @@
 #include "models/import.h"
 #include "models/pt2.h"
 
+#include <math.h>
+
 // Programs of torch.export (tests/data/pt2/make.py) are the models that they were exported from:
 // the same graph as the config gives, and each tensor has the shape that PyTorch wrote down for it,
 // which the reader does not look at where its own rules give one.
@@ -315,6 +317,86 @@ static void wrong_programs_are_one_line(void **state)
     }
 }
 
+// The operators that a node over x and v of `sizes` and a parameter w becomes, each with the number
+// of its kernel; "-": none runs it.
+static const char *operators_of(struct arena *arena, const char *sizes, const char *node)
+{
+    struct err err = {0};
+    const struct onnx_options options = {0};
+    const char *text = arena_print(
+        arena,
+        "{\"graph_module\": {\"graph\": {\"tensor_values\": {%s},\"nodes\": [%s]},"
+        "\"signature\": {\"input_specs\": [{\"parameter\": {\"arg\": {\"name\": \"w\"}}},"
+        "{\"user_input\": {\"arg\": {\"as_tensor\": {\"name\": \"x\"}}}},"
+        "{\"user_input\": {\"arg\": {\"as_tensor\": {\"name\": \"v\"}}}}],"
+        "\"output_specs\": [{\"user_output\": {\"arg\": {\"as_tensor\": {\"name\": "
+        "\"y\"}}}}]}}}",
+        sizes, node);
+    struct bytes bytes = archive_of(arena, "x/models/model.json", text);
+    struct onnx_graph *graph = onnx_read(arena, "x.pt2", bytes.text, bytes.count, &options, &err);
+    assert_string_equal(err.text, "");
+    const char *found = "";
+    for (int n = 0; n < graph->node_count; n++) {
+        double number = graph->nodes[n].scalar;
+        found = arena_print(arena, "%s%s%s ", *found ? found : "", graph->nodes[n].type,
+                            isfinite(number) ? arena_print(arena, " %.3g", number) : " -");
+    }
+    return found;
+}
+
+#define SIZES(name, a, b, c)                                                        \
+    "\"" name "\": {\"dtype\": 7, \"sizes\": [{\"as_int\": " a "}, {\"as_int\": " b \
+    "}, {\"as_int\": " c "}]}"
+#define NUMBER(key, number) "{\"name\": \"" key "\", \"arg\": {\"as_float\": " number "}}"
+#define BATCHES \
+    SIZES("w", "1", "4", "4") "," SIZES("x", "1", "2", "4") "," SIZES("v", "1", "2", "4")
+#define CUBES BATCHES "," SIZES("y", "1", "2", "4")
+
+// torch.baddbmm adds beta of the first to alpha times the product; torch.var divides by one less
+// than there are numbers, 4 over 3 of the mean of squares here.
+static void numbers_beside_tensors_are_computed_or_not_run(void **state)
+{
+    static const char SUM[] =
+        TENSOR("self", "v") "," TENSOR("batch1", "x") "," TENSOR("batch2", "w");
+    static const char X[] = TENSOR("self", "x");
+    const struct {
+        const char *target, *inputs, *more, *operators;
+    } CASES[] = {
+        {"baddbmm.default", SUM, "", "MatMul 0 Add - "},
+        {"baddbmm.default", SUM, "," NUMBER("alpha", "0.5"), "MatMul 0 Mul 0.5 Add - "},
+        {"baddbmm.default", SUM, "," NUMBER("beta", "0"), "MatMul 0 "},
+        {"baddbmm.default", SUM, "," NUMBER("beta", "0") "," NUMBER("alpha", "0.25"),
+         "MatMul 0 Mul 0.25 "},
+        {"baddbmm.default", SUM, "," NUMBER("beta", "2"), "MatMul 0 Mul 2 Add - "},
+        {"relu.default", X, "", "Relu 0 "},
+        {"relu.default", X, "," NUMBER("memory_format", "1"), "Relu 0 "},
+        {"relu.default", X, "," NUMBER("slope", "1"), "Relu - "},
+        {"relu.default", X, ",{\"name\": \"slope\", \"arg\": {\"as_none\": true}}", "Relu 0 "},
+        {"div.Tensor_mode", X, "," NUMBER("other", "4"), "Div 0.25 "},
+        {"div.Tensor_mode", X,
+         "," NUMBER("other", "4") ",{\"name\": \"rounding_mode\", \"arg\": {\"as_string\": "
+                                  "\"trunc\"}}",
+         "Div - "},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        const char *node =
+            arena_print(*state,
+                        "{\"target\": \"torch.ops.aten.%s\", \"inputs\": [%s%s], \"outputs\": "
+                        "[{\"as_tensor\": {\"name\": \"y\"}}]}",
+                        CASES[i].target, CASES[i].inputs, CASES[i].more);
+        assert_string_equal(operators_of(*state, CUBES, node), CASES[i].operators);
+    }
+    const char *sizes = BATCHES "," SIZES("y", "1", "2", "1");
+    const char *dims = ",{\"name\": \"dim\", \"arg\": {\"as_ints\": [-1]}},{\"name\": "
+                       "\"keepdim\", \"arg\": {\"as_bool\": true}}";
+    const char *node = arena_print(*state, NODE("var.correction", "%s%s%s"), X, dims, "");
+    assert_string_equal(operators_of(*state, sizes, node),
+                        "ReduceMean 0 Sub - Mul 0 ReduceMean 0 Mul 1.33 ");
+    node = arena_print(*state, NODE("var.correction", "%s%s%s"), X, dims,
+                       "," NUMBER("correction", "0"));
+    assert_null(strstr(operators_of(*state, sizes, node), "1.33"));
+}
+
 // Whatever one byte becomes, reading ends with a graph or one line.
 static void damaged_programs_end_in_a_line(void **state)
 {
@@ -350,6 +432,7 @@ int main(void)
         cmocka_unit_test(every_shape_is_the_one_stated),
         cmocka_unit_test(resnet_has_its_published_work),
         cmocka_unit_test(wrong_programs_are_one_line),
+        cmocka_unit_test(numbers_beside_tensors_are_computed_or_not_run),
         cmocka_unit_test(damaged_programs_end_in_a_line),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
