@@ -77,6 +77,11 @@ static double number_of(const struct json *object, const char *key, struct err *
     return json_f64(&value, 0, 1e300, err);
 }
 
+static double step_of(const struct json *step, struct err *err)
+{
+    return json_f64(step, 1e-12, 1e12, err);
+}
+
 // The parts of the step are what a plan's seconds go to.
 static void read_breakdown(struct arena *arena, const struct json *prediction,
                            struct side_file *file, struct err *err)
@@ -104,9 +109,10 @@ static void read_plan(struct arena *arena, const struct json *root, struct side_
     struct json prediction = json_get(root, "prediction", err);
     struct json parallel = json_get(root, "parallel", err);
     struct json workload = json_get(root, "workload", err);
+    struct json step = json_get(&prediction, "step_s", err);
     if (err->kind) return;
     file->step_s = ARENA_NEW(arena, double, 1);
-    file->step_s[0] = number_of(&prediction, "step_s", err);
+    file->step_s[0] = step_of(&step, err);
     file->step_count = 1;
     file->peak_bytes = number_of(&prediction, "peak_bytes", err);
     file->tokens_per_step =
@@ -130,7 +136,7 @@ static void read_steps(struct arena *arena, const struct json *root, struct side
     file->step_s = ARENA_NEW(arena, double, count);
     for (int i = first; i < count && !err->kind; i++) {
         struct json step = json_item(&steps, i);
-        file->step_s[file->step_count++] = json_f64(&step, 1e-12, 1e12, err);
+        file->step_s[file->step_count++] = step_of(&step, err);
     }
 }
 

@@ -159,7 +159,8 @@ static void read_line(struct arena *arena, const char *line, const struct log_fo
                       struct log_run *run)
 {
     double value = number_behind(line, &format->value);
-    if (!(value > 0) || !isfinite(value)) return;
+    // What no step takes, in any measure: steps that were not timed, or overflown.
+    if (!(value >= 1e-9 && value <= 1e15)) return;
     ARENA_GROW(arena, run->values, run->count, run->capacity);
     run->values[run->count++] = value;
     double batch = number_behind(line, &format->batch);

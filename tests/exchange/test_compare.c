@@ -204,7 +204,7 @@ static void time_of_a_slice_is_without_what_lies_in_it(void **state)
     assert_near(file.step_s[0], 0.01, 1e-12);
 }
 
-static void what_is_wrong_with_a_trace_is_told_at_its_place(void **state)
+static void what_is_wrong_with_a_file_is_told_at_its_place(void **state)
 {
     static const struct {
         const char *text, *wanted;
@@ -218,6 +218,8 @@ static void what_is_wrong_with_a_trace_is_told_at_its_place(void **state)
         {"{\"schemaVersion\": 1}", ": no trace: missing \"traceEvents\""},
         {"[]", ": the trace holds no slice (\"ph\": \"X\")"},
         {"[{\"ph\":\"X\",\"ts\":1,\"x\":\"\\q\"}]", ":1:26: expected an escape"},
+        {"{\"parallel\": {}, \"workload\": {}, \"prediction\": {\"step_s\": 0}}",
+         ":1:59: $.prediction.step_s: must be between 1e-12 and 1000000000000, found 0"},
     };
     struct arena *arena = *state;
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
@@ -241,7 +243,7 @@ int main(void)
         cmocka_unit_test(exchanges_are_those_of_brute_force),
         cmocka_unit_test(a_run_repeated_is_the_same_and_one_slowed_by_a_tenth_is_not),
         cmocka_unit_test(time_of_a_slice_is_without_what_lies_in_it),
-        cmocka_unit_test(what_is_wrong_with_a_trace_is_told_at_its_place),
+        cmocka_unit_test(what_is_wrong_with_a_file_is_told_at_its_place),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
