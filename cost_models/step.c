@@ -77,6 +77,8 @@ static double narrow_share(const struct price_context *context, const struct pro
     }
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++)
         all += sums->elements[kind];
+    // Of layers' GEMMs alone, and never of what is tied, which would be counted use by use.
+    assert(linear <= all);
     return all > 0 ? linear / all : 0;
 }
 

@@ -305,8 +305,9 @@ static void fill_constants(struct arena *arena, bool is_host, const struct stack
     for (int i = 0; i < CONSTANT_COUNT; i++) {
         const struct own_constant *constant = &CONSTANTS[i];
         const struct json_field *field = stack_fields();
-        while (strcmp(field->key, constant->key) != 0)
+        while (field->key && strcmp(field->key, constant->key) != 0)
             field++;
+        assert(field->key && (field->type == JSON_TYPE_F64 || field->type == JSON_TYPE_I64));
         double value = is_host ? constant->host : constant->device;
         if (!isinf(value)) set_value(field, stack, isnan(value) ? value_of(field, start) : value);
         stack->provenance[stack->provenance_count++] = (struct provenance){
