@@ -78,7 +78,9 @@ static void join_task(struct joining *joining, struct run_join *join, int place,
     if (is_chunk && of->is_repeated)
         row->predicted_count = run_replica_count(program, row->predicted_count);
 
-    row->predicted_bytes = row->predicted_count * bytes_of(joining, &of->bytes);
+    // Shares of a bucket that are thirds of it add up to whole bytes but for their last bits.
+    double bytes = row->predicted_count * bytes_of(joining, &of->bytes), whole = nearbyint(bytes);
+    row->predicted_bytes = is_close(bytes, whole) ? whole : bytes;
     row->predicted_s = row->predicted_count * joining->prices->s[task];
     if (number < result->task_count) {
         row->count = result->tasks[number].count;

@@ -3,6 +3,7 @@
 #include "simulator/evaluate.h"
 #include "tests/support/test.h"
 
+#include <math.h>
 #include <string.h>
 
 // The join of `run`: what is measured beside what is predicted, and which of it is alone.
@@ -14,27 +15,29 @@ struct joined {
     struct run_result result;
 };
 
-// A plan of GPT-2 in two stages and two slices, measured exactly as predicted.
-static void join_new(struct arena *arena, struct joined *of)
+// A plan of GPT-2 in two stages and two slices.
+static void join_new(struct arena *arena, int nodes, struct joined *of)
 {
     struct err err = {0};
     *of = (struct joined){.ledger = ledger_new(arena)};
     of->request = (struct evaluation_request){
         .model = model_load(arena, "gpt2", NULL, NULL, &err),
-        .cluster = cluster_load(arena, "dgx-h100", &err),
+        .cluster = cluster_load(arena, arena_print(arena, "dgx-h100-x%d", nodes), &err),
         .stack = stack_load(arena, "meshwright", &err),
         .fabrics = fabrics_load(arena, &err),
-        .workload = {.seq_len = 64, .global_batch = 8, .precision = PRECISION_BF16},
+        .workload = {.seq_len = 64, .global_batch = 8 * nodes, .precision = PRECISION_BF16},
         .parallel = {.vpp = 1, .micro_batch = 1, .recompute_layers = -1, .schedule = SCHEDULE_1F1B},
     };
     assert_string_equal(err.text, "");
     struct parallel *parallel = &of->request.parallel;
     for (int axis = 0; axis < AXIS_COUNT; axis++)
         parallel->degree[axis] = 1;
-    parallel->degree[AXIS_TP] = parallel->degree[AXIS_PP] = parallel->degree[AXIS_DP] = 2;
+    parallel->degree[AXIS_TP] = parallel->degree[AXIS_PP] = 2;
+    parallel->degree[AXIS_DP] = 2 * nodes;
     parallel_default_order(parallel);
     parallel->attention = ATTENTION_FLASH;
     parallel->passes = of->request.stack->passes;
+    parallel->bucket_bytes = 1000;
     struct arena scratch = {0};
     bool done = evaluate(arena, &scratch, &of->request, &of->evaluation, &err);
     arena_free(&scratch);
@@ -78,7 +81,7 @@ static void measure_all(struct arena *arena, struct joined *of)
 static void what_ran_as_predicted_is_matched(void **state)
 {
     struct joined of;
-    join_new(*state, &of);
+    join_new(*state, 1, &of);
     struct run_join nothing = join_of(*state, &of);
     assert_int_equal(nothing.unmatched_count, nothing.row_count);
     assert_true(nothing.predicted_count > 1000 && nothing.count == 0);
@@ -93,7 +96,7 @@ static void what_ran_as_predicted_is_matched(void **state)
 static void what_is_alone_is_named(void **state)
 {
     struct joined of;
-    join_new(*state, &of);
+    join_new(*state, 1, &of);
     measure_all(*state, &of);
     struct run_task *tasks = of.result.tasks;
     int at = 0;
@@ -119,11 +122,23 @@ static void what_is_alone_is_named(void **state)
     assert_true(join.count == join.predicted_count + 4);
 }
 
+// What six ranks hand on of a bucket are sixths, all of which are whole bytes.
+static void bytes_are_whole(void **state)
+{
+    struct joined of;
+    join_new(*state, 3, &of);
+    struct run_join join = join_of(*state, &of);
+    assert_true(join.row_count > 0);
+    for (int r = 0; r < join.row_count; r++)
+        assert_true(join.rows[r].predicted_bytes == nearbyint(join.rows[r].predicted_bytes));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_ran_as_predicted_is_matched),
         cmocka_unit_test(what_is_alone_is_named),
+        cmocka_unit_test(bytes_are_whole),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
