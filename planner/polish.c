@@ -131,7 +131,7 @@ static bool relayer(struct polish *polish)
     return try(polish, &parallel) || better;
 }
 
-// Only for what the stack's users shard in groups.
+// Only for what the stack's users shard in groups; a group of one shards nothing.
 static bool regroup(struct polish *polish)
 {
     const struct search_request *search = polish->request->search;
@@ -140,7 +140,7 @@ static bool regroup(struct polish *polish)
     bool better = false;
     if (!(search->stack->zero_stages_grouped >> parallel.zero & 1)) return false;
     bool has_parts = parallel.zero_gradients > 0 || parallel.zero_parameters > 0;
-    for (int group = 1; group < ranks && parallel.zero > 0 && !has_parts; group++) {
+    for (int group = 2; group < ranks && parallel.zero > 0 && !has_parts; group++) {
         if (ranks % group != 0) continue;
         parallel.zero_group = group;
         better |= try(polish, &parallel);

@@ -292,8 +292,9 @@ static void least_memory_is_found_from_what_keeps_all(void **state)
     done(asked);
 }
 
-// Groups of every size that divides the ranks, where a stage of ZeRO has any: of one rank where
-// there is room, else of as many as leave it. Gradients are added up as the stack does it.
+// Groups of every size that divides the ranks, where a stage of ZeRO has any: of two where there is
+// room, else of as many as leave it; never of one, which would shard nothing of what was pinned to
+// be sharded. Gradients are added up as the stack does it.
 static void shards_lie_in_the_best_groups(void **state)
 {
     static const struct {
@@ -309,12 +310,12 @@ static void shards_lie_in_the_best_groups(void **state)
         struct candidate best = {0};
         plan.zero_group = 0;
         grouped = plan;
-        grouped.zero_group = CASES[i].cp;
+        grouped.zero_group = 2;
         struct candidate least = priced(asked, &plan), most = least;
         if (CASES[i].zero == 3) most = priced(asked, &grouped);
         if (CASES[i].zero == 3) set_room(asked, &most, &least, CASES[i].room);
         take(asked, &best, &plan);
-        for (int group = CASES[i].cp; group < 8 && CASES[i].zero == 3; group *= 2) {
+        for (int group = 2; group < 8 && CASES[i].zero == 3; group *= 2) {
             grouped.zero_group = group;
             take(asked, &best, &grouped);
         }
