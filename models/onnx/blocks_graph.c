@@ -35,7 +35,11 @@ static bool is_view(const struct blocks_graph *b, const struct onnx_node *node)
     bool is_shared = output->shares >= 0 && !output->overwrites;
     // A weight that is turned, or cast, is read as it lies.
     bool is_turned = strcmp(node->type, "Transpose") == 0 || strcmp(node->type, "Cast") == 0;
-    return is_shared || (is_turned && b->is_trained[b->root[node->inputs[0]]]);
+    // The loss over the classes makes the probabilities of what they are made of.
+    bool is_made_twice =
+        node->outputs[0] == b->scores && b->seen_count[b->scores] == 1 &&
+        (strcmp(node->type, "Softmax") == 0 || strcmp(node->type, "LogSoftmax") == 0);
+    return is_shared || is_made_twice || (is_turned && b->is_trained[b->root[node->inputs[0]]]);
 }
 
 bool blocks_is_constant(const struct blocks_graph *b, int tensor)
@@ -62,11 +66,13 @@ static bool find_batch(struct blocks_graph *b)
 
 static void find_trained(struct blocks_graph *b)
 {
+    b->scores = -1;
     for (int n = 0; n < b->graph->node_count; n++) {
         const struct onnx_node *node = &b->graph->nodes[n];
         if (node->pass == ONNX_UPDATE) b->is_trained[node->inputs[0]] = true;
         for (int i = 0; i < node->input_count && node->pass == ONNX_FORWARD; i++)
             b->seen_count[node->inputs[i]]++;
+        if (strcmp(node->type, "cross_entropy") == 0) b->scores = node->inputs[0];
     }
 }
 
@@ -245,10 +251,7 @@ static bool take_node(struct blocks_graph *b, int index, struct names *names)
         b->maker[node->outputs[o]] = at;
         b->parts[node->outputs[o]] = parts_read(b, node);
     }
-    if (op->kind == BLOCKS_LOSS) {
-        b->logits = op->inputs[0];
-        b->scores = node->inputs[0];
-    }
+    if (op->kind == BLOCKS_LOSS) b->logits = op->inputs[0];
     if (op->kind == BLOCKS_LOSS || blocks_batch_dim(b, node->outputs[0]) >= 0) return true;
     bool is_mean = strcmp(node->type, "mean") == 0;
     return blocks_fail(b, node,

@@ -1,4 +1,5 @@
 #include "models/onnx/chains_find.h"
+#include "models/onnx/scalar.h"
 
 #include <math.h>
 #include <string.h>
@@ -137,8 +138,8 @@ static int find_softmax(const struct chain_model *c, int value, int *readers, do
         const struct onnx_call *call = maker < 0 ? NULL : &c->model->calls[maker];
         if (!call || call->is_folded) return -1;
         if (is(call, "Softmax")) {
-            int64_t axis = attribute_int(call, "axis", -1), last = value_at(c, value)->rank - 1;
-            bool is_it = (axis == -1 || axis == last) && (scores < 0 || scores == call->inputs[0]);
+            bool is_it =
+                softmax_is_of_last(c->model, call) && (scores < 0 || scores == call->inputs[0]);
             return is_it ? maker : -1;
         }
         int source = is(call, "Where") ? asked(c, call->inputs[0]) : -1;

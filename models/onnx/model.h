@@ -72,6 +72,7 @@ struct onnx_model {
     struct onnx_call *calls;
     int value_count, call_count;
     bool has_batch;  // a first dimension of 1 became another batch
+    int64_t opset;   // version of the standard operators; 0: not of an ONNX file
     struct err *err;
 };
 

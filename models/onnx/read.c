@@ -342,14 +342,15 @@ static bool read_graph(struct onnx_model *model, const Onnx__GraphProto *graph)
     return true;
 }
 
-// Which opset it is does not matter here: what differs between them is looked for in both places.
-static bool check_opset(const struct onnx_model *model, const Onnx__ModelProto *proto)
+// What else differs between opsets than the axis of a softmax is looked for in both places.
+static bool read_opset(struct onnx_model *model, const Onnx__ModelProto *proto)
 {
     for (size_t i = 0; i < proto->n_opset_import; i++) {
         const Onnx__OperatorSetIdProto *set = proto->opset_import[i];
         bool is_standard = !set->domain || !*set->domain || strcmp(set->domain, "ai.onnx") == 0;
-        if (is_standard && set->version >= 1) return true;
+        if (is_standard && set->version >= 1) model->opset = set->version;
     }
+    if (model->opset > 0) return true;
     return err_set(model->err, ERR_INPUT, "%s: no ONNX model: it names no version of the operators",
                    model->path);
 }
@@ -386,7 +387,7 @@ struct onnx_graph *onnx_read(struct arena *arena, const char *path, const void *
         err_set(err, ERR_INPUT, "%s: no ONNX model: the protobuf ends early or is none", path);
     } else if (!proto->graph) {
         err_set(err, ERR_INPUT, "%s: no ONNX model: there is no graph", path);
-    } else if (check_opset(&model, proto)) {
+    } else if (read_opset(&model, proto)) {
         result = make(arena, &model, proto->graph);
     }
     arena_free(&reading);

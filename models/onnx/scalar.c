@@ -51,12 +51,19 @@ static double divided(const struct onnx_model *model, const struct onnx_call *ca
     return 1 / number_at(model, call, 1);
 }
 
-// A row is over the last dimension.
-static double last_axis(const struct onnx_model *model, const struct onnx_call *call)
+bool softmax_is_of_last(const struct onnx_model *model, const struct onnx_call *call)
 {
     const struct onnx_value *x = call_input(model, call, 0);
-    int64_t axis = attribute_int(call, "axis", -1);
-    return axis == -1 || (x && axis + 1 == x->rank) ? 0 : (double)NAN;
+    // What a chain became is no operator of the file.
+    bool is_own = call->proto->op_type && strcmp(call->proto->op_type, call->type) == 0;
+    bool is_old = is_own && model->opset > 0 && model->opset < 13;
+    int64_t axis = attribute_int(call, "axis", is_old ? 1 : -1);
+    return axis == -1 || (x && axis + 1 == x->rank);
+}
+
+static double last_axis(const struct onnx_model *model, const struct onnx_call *call)
+{
+    return softmax_is_of_last(model, call) ? 0 : (double)NAN;
 }
 
 // The factor on scores, of which attributes have 32 bits; kernels drop nothing and cap nothing.

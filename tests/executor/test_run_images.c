@@ -132,6 +132,17 @@ static void learns_as_told(struct arena *arena, const char *folder, const char *
     assert_int_equal(rows, 0);
 }
 
+// Of the loss over the classes: equal with and without a softmax before it.
+static void a_softmax_at_the_end_changes_nothing(void **state)
+{
+    struct run_case of[2] = {case_of(*state, "tests/data/onnx/pixel.onnx"),
+                             case_of(*state, "tests/data/onnx/pixel_scored.onnx")};
+    const struct run_outcome *plain = run_case_done(*state, &of[0]);
+    const struct run_outcome *scored = run_case_done(*state, &of[1]);
+    assert_true(plain->loss[0] > 0 && plain->norm[0] > 0);
+    assert_true(scored->loss[0] == plain->loss[0] && scored->norm[0] == plain->norm[0]);
+}
+
 // tests/judges/programs.py
 static void programs_of_jax_learn_as_in_jax(void **state)
 {
@@ -298,6 +309,7 @@ int main(void)
         cmocka_unit_test(segmentation_equals_one_rank),
         cmocka_unit_test(programs_of_jax_learn_as_in_jax),
         cmocka_unit_test(networks_learn_as_in_pytorch),
+        cmocka_unit_test(a_softmax_at_the_end_changes_nothing),
         cmocka_unit_test(permutations_learn_as_in_pytorch),
         cmocka_unit_test(permutations_equal_one_rank),
         cmocka_unit_test(programs_of_jax_equal_one_rank),

@@ -4,6 +4,7 @@
 #include "models/autodiff.h"
 #include "models/import.h"
 #include "models/op.h"
+#include "plan/unexecuted.h"
 #include "tests/support/real_graphs.h"
 
 #include <math.h>
@@ -73,6 +74,27 @@ static void squeezenet_answers_with_an_image_of_one_pixel(void **state)
     }
     assert_int_equal(graph->parameter_count, 1235496);
     assert_true(graph_model_flop(graph, 1) == 6 * products);
+}
+
+// A loss over the classes makes the probabilities of what a softmax at the end is of: no operator
+// is left of it, before or behind the loss.
+static void a_softmax_at_the_end_is_the_loss(void **state)
+{
+    const struct graph *scored = graph_of(*state, "tests/data/onnx/pixel_scored.onnx");
+    const struct graph *pixel = graph_of(*state, "tests/data/onnx/pixel.onnx");
+    assert_int_equal(scored->block_count, pixel->block_count);
+    for (int b = 0; b < pixel->block_count; b++)
+        assert_int_equal(scored->blocks[b].op_count, pixel->blocks[b].op_count);
+}
+
+// Before opset 13 a softmax that names no axis is over more than rows, which kernels are for.
+static void an_old_softmax_is_over_all_but_the_first(void **state)
+{
+    struct err err = {0};
+    const struct graph *graph = graph_of(*state, "tests/data/onnx/softmax_inside.onnx");
+    assert_false(unexecuted_check_graph(graph, "cpu", &err));
+    assert_string_equal(err.text, "softmax_inside is not executed, because no back end has a "
+                                  "kernel for its operator b");
 }
 
 // Whatever the batch, forward and each of the two products of backward have the same work; the
@@ -328,6 +350,8 @@ int main(void)
         cmocka_unit_test(the_work_of_a_sample_is_that_of_its_layers),
         cmocka_unit_test(the_last_scores_stay_with_the_loss),
         cmocka_unit_test(squeezenet_answers_with_an_image_of_one_pixel),
+        cmocka_unit_test(a_softmax_at_the_end_is_the_loss),
+        cmocka_unit_test(an_old_softmax_is_over_all_but_the_first),
         cmocka_unit_test(products_have_the_same_work_both_ways),
         cmocka_unit_test(a_bottleneck_keeps_what_its_backward_reads),
         cmocka_unit_test(tokens_that_are_no_stack_are_blocks),

@@ -208,6 +208,25 @@ def residual():
         ("w2", weight(4, 4, 3, 3)), ("w3", weight(64, 10)), ("b3", weight(10))])
 
 
+def scored(file, ends):
+    """Answers of one pixel. The softmax of opset 9 names no axis: it is over all behind the first."""
+    n = h.make_node
+    scored = [n("Softmax", ["pixel"], ["scores"])] if ends else []
+    nodes = [
+        n("Conv", ["image", "w1"], ["c"], pads=[1, 1, 1, 1]), n("Relu", ["c"], ["r"]),
+        n("Conv", ["r", "w2"], ["d"]), n("GlobalAveragePool", ["d"], ["pixel"])] + scored
+    save(file, nodes, [("image", F, [1, 3, 8, 8])], ["scores" if ends else "pixel"],
+         [("w1", weight(4, 3, 3, 3)), ("w2", weight(10, 4, 1, 1))], opset=9)
+
+
+def softmax_inside():
+    """Of opset 9 and rank 3, over all behind the first dimension: 5 x 8 numbers."""
+    n = h.make_node
+    nodes = [n("MatMul", ["x", "w1"], ["a"]), n("Softmax", ["a"], ["b"]), n("MatMul", ["b", "w2"], ["c"])]
+    save("softmax_inside", nodes, [("x", F, [1, 5, 4])], ["c"],
+         [("w1", weight(4, 8)), ("w2", weight(8, 3))], opset=9)
+
+
 def unet(file="unet", height=1024, width=768):
     """Two levels down and up again, joined by skips, and a class for every place."""
     n, weights = h.make_node, []
@@ -475,6 +494,9 @@ shapes()
 attention()
 batch_one()
 residual()
+scored("pixel", False)
+scored("pixel_scored", True)
+softmax_inside()
 unet()
 unet("unet_small", 16, 24)
 parts()
