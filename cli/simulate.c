@@ -283,7 +283,7 @@ int simulate_command(struct arena *arena, int argc, char **argv, struct err *err
         {"--explain", OPTION_FLAG, &arguments.explain,
          "every operator, collective and constant: seconds and influence", NULL, 0, 0},
         {"--kernels-account", OPTION_FLAG, &arguments.kernels_account,
-         "the kernels of a layer, beside what the device's sheet allows", NULL, 0, 0},
+         "the kernels of a layer: roof of the device's sheet, alone, priced", NULL, 0, 0},
         {"--verify", OPTION_FLAG, &arguments.verify,
          "write out what every stage does and check it, as `run` does", NULL, 0, 0},
         {"--tokens", OPTION_F64, &arguments.tokens,

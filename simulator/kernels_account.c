@@ -16,7 +16,7 @@ static double peak_of(const struct price_context *context, const struct block_pr
 }
 
 static void add_kernel(const struct price_context *context, const struct block_program *block,
-                       const struct ledger_line *line, struct layer_account *layer)
+                       const struct ledger_line *line, double alone_s, struct layer_account *layer)
 {
     assert(line->bytes >= 0 && line->flop >= 0 && line->count > 0);
     double bytes_s = line->bytes / context->compute.device->memory_bandwidth_bytes_per_s;
@@ -26,6 +26,7 @@ static void add_kernel(const struct price_context *context, const struct block_p
         .bytes = line->bytes,
         .launch_count = line->count * (1 + line->beside_count),
         .roof_s = fmax(line->flop / peak_of(context, block, line->instr), bytes_s),
+        .alone_s = alone_s,
     };
     layer->kernels[layer->kernel_count++] = kernel;
     assert(kernel.roof_s >= 0 && kernel.launch_count >= 0);
@@ -36,12 +37,13 @@ static void add_kernel(const struct price_context *context, const struct block_p
 }
 
 static void add_line(const struct price_context *context, const struct block_program *block,
-                     const struct ledger_line *line, struct layer_account *layer)
+                     const struct ledger_line *line, double alone_s, struct layer_account *layer)
 {
     switch (line->entry) {
     case ENTRY_OPERATOR:
+        layer->alone_s += alone_s;
         if (line->instr) {
-            add_kernel(context, block, line, layer);
+            add_kernel(context, block, line, alone_s, layer);
         } else {
             layer->s += line->s;
         }
@@ -77,19 +79,56 @@ static bool is_recomputed(const struct ledger *ledger, int block)
     return false;
 }
 
+static struct ledger *ledger_of(struct arena *arena, struct price_context context,
+                                const struct program *program)
+{
+    struct ledger *ledger = ARENA_NEW(arena, struct ledger, 1);
+    *ledger = ledger_new(arena);
+    context.ledger = ledger;
+    (void)step_price(arena, &context, program);
+    return ledger;
+}
+
+// The same prices with every kernel alone; NULL where the device does not say how fast that is.
+static const struct ledger *ledger_alone(struct arena *arena, struct price_context context,
+                                         const struct program *program)
+{
+    struct compute_context *compute = &context.compute;
+    enum precision wide = wide_precision(compute->device, compute->precision);
+    struct device *device = device_alone(arena, compute->device, compute->precision);
+    if (!device || device->efficiency.gemm_ratio[wide] <= 0) return NULL;
+    struct stack *stack = stack_copy(arena, compute->stack);
+    stack->gemm_scale = stack->element_wise_scale = 1;
+    stack->attention_forward_scale = stack->attention_backward_scale = 1;
+    compute->device = device;
+    compute->stack = stack;
+    return ledger_of(arena, context, program);
+}
+
+// Of operator lines, which every ledger of a program has in the same order, the next one's from
+// `*at` on.
+static double next_alone_s(const struct ledger *alone, const struct ledger_line *line, int *at)
+{
+    if (!alone || line->entry != ENTRY_OPERATOR) return 0;
+    while (alone->lines[*at].entry != ENTRY_OPERATOR)
+        *at += 1;
+    const struct ledger_line *same = &alone->lines[(*at)++];
+    assert(same->instr == line->instr && same->block == line->block && *at <= alone->count);
+    return same->s;
+}
+
 struct kernels_account kernels_account_make(struct arena *arena,
                                             const struct evaluation_request *request,
                                             const struct evaluation *evaluation)
 {
-    struct ledger *ledger = ARENA_NEW(arena, struct ledger, 1);
-    *ledger = ledger_new(arena);
     struct price_context context = evaluation_context(request);
-    context.ledger = ledger;
     const struct program *program = evaluation->program;
-    (void)step_price(arena, &context, program);
+    const struct ledger *ledger = ledger_of(arena, context, program);
+    const struct ledger *alone = ledger_alone(arena, context, program);
     struct kernels_account account = {
         .device = context.compute.device,
         .peak_flop_per_s = context.compute.device->peak_flop_per_s[context.compute.precision],
+        .has_alone = alone != NULL,
         .layers = ARENA_NEW(arena, struct layer_account, program->block_count),
     };
     for (int b = 0; b < program->block_count; b++) {
@@ -103,8 +142,10 @@ struct kernels_account kernels_account_make(struct arena *arena,
                                         .layer_count = uses,
                                         .kernels =
                                             ARENA_NEW(arena, struct kernel_account, ledger->count)};
-        for (int i = 0; i < ledger->count; i++) {
-            if (ledger->lines[i].block == b) add_line(&context, block, &ledger->lines[i], layer);
+        for (int i = 0, at = 0; i < ledger->count; i++) {
+            const struct ledger_line *line = &ledger->lines[i];
+            double alone_s = next_alone_s(alone, line, &at);
+            if (line->block == b) add_line(&context, block, line, alone_s, layer);
         }
     }
     assert(account.peak_flop_per_s > 0);

@@ -41,6 +41,7 @@ static const struct json_field DEVICE_FIELDS[] = {
     {JSON_OPT_F64(struct device, idle_power_w, 1e-3, 1e5)},
     {JSON_OPT_F64(struct device, busy_power_w, 1e-3, 1e5)},
     {JSON_OPT_ANY("efficiency")},
+    {JSON_OPT_ANY("efficiency_alone")},
     {JSON_OPT_ANY("kernels")},
     {JSON_OPT_ANY("provenance")},
     {0},
@@ -73,6 +74,7 @@ static const struct json_shape EFFICIENCY_SHAPE = {EFFICIENCY_FIELDS, EFFICIENCY
 static const struct json_part DEVICE_PARTS[] = {
     {"peak_flop_per_s", JSON_PART_OBJECT, &PEAK_SHAPE, NULL},
     {"efficiency", JSON_PART_OBJECT, &EFFICIENCY_SHAPE, NULL},
+    {"efficiency_alone", JSON_PART_OBJECT, &EFFICIENCY_SHAPE, NULL},
     {0},
 };
 static const struct json_shape DEVICE_SHAPE = {DEVICE_FIELDS, DEVICE_PARTS};
@@ -97,6 +99,32 @@ struct device *device_copy(struct arena *arena, const struct device *device)
     assert(device && device->name);
     struct device *copy = ARENA_NEW(arena, struct device, 1);
     *copy = *device;
+    return copy;
+}
+
+bool device_may_lack(const char *efficiency)
+{
+    return strcmp(efficiency, "attention_tail_ratio") == 0 ||
+           strcmp(efficiency, "attention_clock_ratio") == 0;
+}
+
+static double *member(struct device_efficiency *efficiency, const struct json_field *field)
+{
+    return (double *)(void *)((char *)efficiency + field->offset);
+}
+
+struct device *device_alone(struct arena *arena, const struct device *device,
+                            enum precision precision)
+{
+    struct device_efficiency alone = device->alone;
+    if (alone.gemm_ratio[precision] <= 0) return NULL;
+    struct device *copy = device_copy(arena, device);
+    memcpy(copy->efficiency.gemm_ratio, alone.gemm_ratio, sizeof alone.gemm_ratio);
+    for (const struct json_field *field = EFFICIENCY_FIELDS; field->key; field++) {
+        if (field->type != JSON_TYPE_F64 || *member(&alone, field) <= 0) continue;
+        *member(&copy->efficiency, field) = *member(&alone, field);
+    }
+    copy->launch_latency_s = 0;
     return copy;
 }
 
@@ -180,18 +208,21 @@ bool device_equals(const struct device *a, const struct device *b)
     for (int i = 0; i < PRECISION_COUNT; i++) {
         if (a->peak_flop_per_s[i] != b->peak_flop_per_s[i]) return false;
         if (a->efficiency.gemm_ratio[i] != b->efficiency.gemm_ratio[i]) return false;
+        if (a->alone.gemm_ratio[i] != b->alone.gemm_ratio[i]) return false;
     }
     return fields_equal(DEVICE_FIELDS, a, b) &&
-           fields_equal(EFFICIENCY_FIELDS, &a->efficiency, &b->efficiency);
+           fields_equal(EFFICIENCY_FIELDS, &a->efficiency, &b->efficiency) &&
+           fields_equal(EFFICIENCY_FIELDS, &a->alone, &b->alone);
 }
 
-// A precision has a peak and a GEMM ratio, or neither.
-static void check_precisions(const struct device *device, const struct json *ratio, struct err *err)
+// A precision has a peak and a GEMM ratio, or neither; of kernels alone not all were timed.
+static void check_precisions(const struct device *device, const double *ratios, bool is_alone,
+                             const struct json *ratio, struct err *err)
 {
     for (int i = 0; i < PRECISION_COUNT; i++) {
         bool has_peak = device->peak_flop_per_s[i] > 0;
-        bool has_ratio = device->efficiency.gemm_ratio[i] > 0;
-        if (has_peak && !has_ratio) {
+        bool has_ratio = ratios[i] > 0;
+        if (has_peak && !has_ratio && !is_alone) {
             json_fail(ratio, err, "expected a ratio for %s, which has a peak", PRECISION_NAMES[i]);
         }
         if (has_ratio && !has_peak) {
@@ -232,7 +263,7 @@ static void read_provenance(struct arena *arena, const struct json *object, stru
         "peak_flop_per_s", "memory_bytes",      "memory_bandwidth_bytes_per_s",
         "cache_bytes",     "exponential_per_s", "multiprocessor_count",
         "idle_power_w",    "busy_power_w",      "launch_latency_s",
-        "efficiency"};
+        "efficiency",      "efficiency_alone"};
     struct provenance_list list = {0};
     if (json_has(object, "provenance")) {
         list = provenance_read_of(arena, object, "device", &DEVICE_SHAPE, err);
@@ -247,15 +278,19 @@ static void read_provenance(struct arena *arena, const struct json *object, stru
     device->provenance_count = list.count;
 }
 
-static void read_efficiency(const struct json *object, struct device *device, struct err *err)
+// "efficiency" or "efficiency_alone".
+static void read_efficiency(const struct json *object, const char *key, struct device *device,
+                            struct err *err)
 {
-    if (err->kind || !json_has(object, "efficiency")) return;
-    struct json efficiency = json_get(object, "efficiency", err);
-    json_read(&efficiency, EFFICIENCY_FIELDS, &device->efficiency, err);
-    if (err->kind || !json_has(&efficiency, "gemm_ratio")) return;
+    if (err->kind || !json_has(object, key)) return;
+    bool is_alone = strcmp(key, "efficiency") != 0;
+    struct device_efficiency *into = is_alone ? &device->alone : &device->efficiency;
+    struct json efficiency = json_get(object, key, err);
+    json_read(&efficiency, EFFICIENCY_FIELDS, into, err);
+    if (err->kind || (!is_alone && !json_has(&efficiency, "gemm_ratio"))) return;
     struct json ratio = json_get(&efficiency, "gemm_ratio", err);
-    json_read(&ratio, RATIO_FIELDS, device->efficiency.gemm_ratio, err);
-    if (!err->kind) check_precisions(device, &ratio, err);
+    json_read(&ratio, RATIO_FIELDS, into->gemm_ratio, err);
+    if (!err->kind) check_precisions(device, into->gemm_ratio, is_alone, &ratio, err);
 }
 
 static struct device *read_object(struct arena *arena, const struct json *object, struct err *err)
@@ -269,7 +304,8 @@ static struct device *read_object(struct arena *arena, const struct json *object
     json_read(&peak, PEAK_FIELDS, device->peak_flop_per_s, err);
     if (!err->kind && device_training_peak(device) <= 0)
         json_fail(&peak, err, "a device needs the peak of one precision");
-    read_efficiency(object, device, err);
+    read_efficiency(object, "efficiency", device, err);
+    read_efficiency(object, "efficiency_alone", device, err);
     read_kernels(arena, object, device, err);
     if (err->kind) return NULL;
     read_provenance(arena, object, device, err);
@@ -317,25 +353,28 @@ static void write_precisions(struct json_writer *writer, const char *key, const 
     json_close(writer, '}');
 }
 
-static void write_efficiency(struct json_writer *writer, const struct device_efficiency *efficiency)
+static void write_efficiency(struct json_writer *writer, const char *key,
+                             const struct device_efficiency *efficiency)
 {
-    json_open(writer, "efficiency", '{');
-    write_precisions(writer, "gemm_ratio", efficiency->gemm_ratio);
-    json_put_f64(writer, "gemm_tile_exponent", efficiency->gemm_tile_exponent);
-    json_put_f64(writer, "gemm_k_ramp", efficiency->gemm_k_ramp);
-    json_put_f64(writer, "gemm_wave_smooth_ratio", efficiency->gemm_wave_smooth_ratio);
-    json_put_f64(writer, "gemm_memory_ratio", efficiency->gemm_memory_ratio);
-    json_put_f64(writer, "memory_ratio", efficiency->memory_ratio);
-    json_put_f64(writer, "attention_forward_ratio", efficiency->attention_forward_ratio);
-    json_put_f64(writer, "attention_backward_ratio", efficiency->attention_backward_ratio);
-    json_put_f64(writer, "attention_half_seq", efficiency->attention_half_seq);
-    if (efficiency->attention_tail_ratio > 0) {
-        json_put_f64(writer, "attention_tail_ratio", efficiency->attention_tail_ratio);
-    }
-    if (efficiency->attention_clock_ratio > 0) {
-        json_put_f64(writer, "attention_clock_ratio", efficiency->attention_clock_ratio);
+    struct device_efficiency values = *efficiency;
+    bool is_whole = strcmp(key, "efficiency") == 0;
+    json_open(writer, key, '{');
+    write_precisions(writer, "gemm_ratio", values.gemm_ratio);
+    for (const struct json_field *field = EFFICIENCY_FIELDS; field->key; field++) {
+        if (field->type != JSON_TYPE_F64) continue;
+        double value = *member(&values, field);
+        if (value > 0 || (is_whole && !device_may_lack(field->key)))
+            json_put_f64(writer, field->key, value);
     }
     json_close(writer, '}');
+}
+
+static bool has_alone(const struct device *device)
+{
+    for (int i = 0; i < PRECISION_COUNT; i++) {
+        if (device->alone.gemm_ratio[i] > 0) return true;
+    }
+    return false;
 }
 
 void device_write(struct json_writer *writer, const char *key, const struct device *device)
@@ -354,7 +393,8 @@ void device_write(struct json_writer *writer, const char *key, const struct devi
     json_put_f64(writer, "launch_latency_s", device->launch_latency_s);
     if (device->idle_power_w > 0) json_put_f64(writer, "idle_power_w", device->idle_power_w);
     if (device->busy_power_w > 0) json_put_f64(writer, "busy_power_w", device->busy_power_w);
-    write_efficiency(writer, &device->efficiency);
+    write_efficiency(writer, "efficiency", &device->efficiency);
+    if (has_alone(device)) write_efficiency(writer, "efficiency_alone", &device->alone);
     if (device->kernels && device->kernels->row_count > 0) {
         kernels_write(writer, "kernels", device->kernels);
     }

@@ -50,22 +50,32 @@ struct device {
     double launch_latency_s;            // gap between two dependent kernels in one stream
     double idle_power_w, busy_power_w;  // 0 = unknown
     struct device_efficiency efficiency;
+    // Of one kernel alone, as a benchmark times it: what members are given (0: not) stand in place
+    // of those above, which are of kernels in training. No step is priced by them: a step runs at
+    // the clock that the power limit leaves, beside other work. simulator/kernels_account.h
+    struct device_efficiency alone;
     const struct kernel_table *kernels;  // measured ones that override the formulas; NULL: none
     struct provenance *provenance;
     int provenance_count;
     struct taken_list taken;  // what the file does not say, by the keys above
 };
 
-// The members of the file and of its "efficiency", as its reader takes them; numbers a precision
-// ("peak_flop_per_s", "gemm_ratio") are JSON_ANY there. Ratios lie in DEVICE_RATIO_LOW .. 1.
+// The members of the file and of its "efficiency" and "efficiency_alone", as its reader takes them;
+// numbers a precision ("peak_flop_per_s", "gemm_ratio") are JSON_ANY there. Ratios lie in
+// DEVICE_RATIO_LOW .. 1.
 const struct json_field *device_fields(void);
 const struct json_field *device_efficiency_fields(void);
-#define DEVICE_RATIO_LOW 1e-4  // at 0 a kernel would never end
+bool device_may_lack(const char *efficiency);  // this member, and nobody has it then
+#define DEVICE_RATIO_LOW 1e-4                  // at 0 a kernel would never end
 #define DEVICE_PEAK_HIGH 1e18
 // Slower ones there are none of, and a step would last for years: times are counted in nanoseconds.
 #define DEVICE_MEMORY_RATE_LOW 1e7
 // A copy whose numbers may be changed without changing the original's.
 struct device *device_copy(struct arena *arena, const struct device *device);
+// A copy at the rates of kernels alone, one behind the other without a gap. NULL where the device
+// has none for GEMMs of this precision.
+struct device *device_alone(struct arena *arena, const struct device *device,
+                            enum precision precision);
 
 const char *precision_name(enum precision precision);
 bool precision_from_name(const char *name, enum precision *precision);

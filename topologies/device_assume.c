@@ -48,18 +48,12 @@ struct assumer {
     const char *source;
 };
 
-static bool may_lack(const char *efficiency)
-{
-    return strcmp(efficiency, "attention_tail_ratio") == 0 ||
-           strcmp(efficiency, "attention_clock_ratio") == 0;
-}
-
 static void take(struct assumer *of, const char *key, double value, const char *source)
 {
     taken_add_number(&of->device->taken, key, value, source);
     // What 0 stands for none of is not written, so that no entry may speak of it.
     const char *member = strchr(key, '.');
-    if (value > 0 || !member || !may_lack(member + 1))
+    if (value > 0 || !member || !device_may_lack(member + 1))
         provenance_assume(of->arena, &of->provenance, key, source);
 }
 
@@ -151,7 +145,7 @@ static void take_efficiencies(struct assumer *of)
     for (const struct json_field *field = device_efficiency_fields(); field->key; field++) {
         bool is_given = has_any && json_has(&efficiency, field->key);
         // Absent beside ratios of attention it says that nobody waits.
-        bool is_none = attends && may_lack(field->key);
+        bool is_none = attends && device_may_lack(field->key);
         if (field->type == JSON_TYPE_F64 && !is_given && !is_none)
             take_efficiency(of, field, has_any);
     }
@@ -165,7 +159,7 @@ static bool is_complete(const struct json *object)
                     json_has(object, "cache_bytes") && json_has(object, "launch_latency_s") &&
                     json_has(object, "efficiency") && json_has(&efficiency, "gemm_ratio");
     for (const struct json_field *field = device_efficiency_fields(); field->key; field++) {
-        is_whole = is_whole && (may_lack(field->key) || json_has(&efficiency, field->key));
+        is_whole = is_whole && (device_may_lack(field->key) || json_has(&efficiency, field->key));
     }
     return is_whole;
 }

@@ -6,6 +6,12 @@
 
 #include <assert.h>
 
+// What a device does not say is a dash.
+static const char *alone_text(struct arena *arena, double alone_s)
+{
+    return alone_s > 0 ? units_seconds(arena, alone_s) : "-";
+}
+
 static void kernel_row(struct table *table, const struct kernel_account *kernel)
 {
     struct arena *arena = table->arena;
@@ -18,6 +24,7 @@ static void kernel_row(struct table *table, const struct kernel_account *kernel)
         ledger_amount_text(arena, kernel->flop, ""),
         ledger_amount_text(arena, kernel->bytes, "B"),
         units_seconds(arena, kernel->roof_s),
+        alone_text(arena, kernel->alone_s),
         units_seconds(arena, price->s),
         units_percent(arena, kernel->roof_s / price->s),
     };
@@ -36,6 +43,7 @@ static void sum_row(struct table *table, const struct layer_account *layer)
         ledger_amount_text(arena, layer->flop, ""),
         "",
         units_seconds(arena, layer->roof_s),
+        alone_text(arena, layer->alone_s),
         units_seconds(arena, layer->s),
         units_percent(arena, layer->roof_s / layer->s),
     };
@@ -43,6 +51,21 @@ static void sum_row(struct table *table, const struct layer_account *layer)
 }
 
 static const double WAIT_LEAST_S = 1e-6;  // worth a word
+
+// "593 TFLOP/s, 60.0% of 989 TFLOP/s; of the kernels alone 712 TFLOP/s, 72.0%"
+static const char *rate_text(struct arena *arena, const struct kernels_account *account,
+                             const struct layer_account *layer)
+{
+    double peak = account->peak_flop_per_s, rate = layer->flop / layer->s;
+    const char *text =
+        arena_print(arena, "%s, %s of %s", ledger_amount_text(arena, rate, "FLOP/s"),
+                    units_percent(arena, rate / peak), ledger_amount_text(arena, peak, "FLOP/s"));
+    if (!account->has_alone) return text;
+    double alone = layer->flop / layer->alone_s;
+    return arena_print(arena, "%s; of the kernels alone %s, %s", text,
+                       ledger_amount_text(arena, alone, "FLOP/s"),
+                       units_percent(arena, alone / peak));
+}
 
 // "; 1.2 ms of communication come on top; the device waits 84 µs for launches"
 static const char *beside_text(struct arena *arena, const struct layer_account *layer)
@@ -61,20 +84,18 @@ static const char *layer_text(struct arena *arena, const struct kernels_account 
                               const struct layer_account *layer)
 {
     assert(account->peak_flop_per_s > 0 && layer->kernel_count > 0);
-    static const char *const HEADER[] = {"kernel", "pass", "shape",  "launches", "FLOP",
-                                         "bytes",  "roof", "priced", "of roof"};
-    struct table table = table_new(arena, "lllrrrrrr");
+    static const char *const HEADER[] = {"kernel", "pass", "shape", "launches", "FLOP",
+                                         "bytes",  "roof", "alone", "priced",   "of roof"};
+    struct table table = table_new(arena, "lllrrrrrrr");
     table_row(&table, HEADER);
     for (int i = 0; i < layer->kernel_count; i++)
         kernel_row(&table, &layer->kernels[i]);
     sum_row(&table, layer);
-    double rate = layer->flop / layer->s;
-    return arena_print(
-        arena, "\nKernels of one %s%s (%d of them) for one micro-batch on %s:\n%s%s, %s of %s%s.\n",
-        layer->name, layer->recomputed ? ", recomputed" : "", layer->layer_count,
-        account->device->name, table_text(&table), ledger_amount_text(arena, rate, "FLOP/s"),
-        units_percent(arena, rate / account->peak_flop_per_s),
-        ledger_amount_text(arena, account->peak_flop_per_s, "FLOP/s"), beside_text(arena, layer));
+    return arena_print(arena,
+                       "\nKernels of one %s%s (%d of them) for one micro-batch on %s:\n%s%s%s.\n",
+                       layer->name, layer->recomputed ? ", recomputed" : "", layer->layer_count,
+                       account->device->name, table_text(&table), rate_text(arena, account, layer),
+                       beside_text(arena, layer));
 }
 
 static bool is_joined(const struct kernels_account *account)
@@ -95,8 +116,12 @@ char *kernels_account_text(struct arena *arena, const struct kernels_account *ac
     return arena_print(
         arena,
         "%sRoof: the longer of the FLOP at the peak of their precision and the bytes "
-        "at the memory's rate, as on the device's sheet.\n%s",
+        "at the memory's rate, as on the device's sheet.\n%s%s",
         text,
+        account->has_alone
+            ? "Alone: what a benchmark of this kernel would time, by the device's rates of single "
+              "kernels.\nPriced: what a step is made of, at rates fitted to whole steps.\n"
+            : "Alone: the device's file has no rates of single kernels (efficiency_alone).\n",
         is_joined(account) ? "Above 100 %: as fitted to its runs, the software joins such kernels "
                              "with their neighbours and moves fewer bytes than these.\n"
                            : "");
@@ -114,6 +139,7 @@ static void write_kernel(struct json_writer *writer, const struct kernel_account
     json_put_f64(writer, "flop", kernel->flop);
     json_put_f64(writer, "bytes", kernel->bytes);
     json_put_f64(writer, "roof_s", kernel->roof_s);
+    if (kernel->alone_s > 0) json_put_f64(writer, "alone_s", kernel->alone_s);
     json_put_f64(writer, "s", price->s);
     json_close(writer, '}');
 }
@@ -127,6 +153,7 @@ static void write_layer(struct json_writer *writer, const struct layer_account *
     json_put_f64(writer, "launches", layer->launch_count);
     json_put_f64(writer, "flop", layer->flop);
     json_put_f64(writer, "roof_s", layer->roof_s);
+    if (layer->alone_s > 0) json_put_f64(writer, "alone_s", layer->alone_s);
     json_put_f64(writer, "s", layer->s);
     json_put_f64(writer, "communication_s", layer->communication_s);
     json_put_f64(writer, "host_s", layer->host_s);

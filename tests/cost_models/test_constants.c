@@ -26,8 +26,10 @@ static int find_numbers(struct arena *arena, const struct constant_list *list,
     for (int i = 0; i < count; i++) {
         struct json member = json_item(object, i);
         const char *key = arena_print(arena, "%s%s", prefix, json_key(&member));
-        // What a stack changes where a model has experts are other values of those that are listed.
-        if (json_is_object(&member) && strcmp(key, "with_experts") != 0) {
+        // What a stack changes where a model has experts, and a device for kernels alone, are other
+        // values of those that are listed.
+        bool is_other = strcmp(key, "with_experts") == 0 || strcmp(key, "efficiency_alone") == 0;
+        if (json_is_object(&member) && !is_other) {
             found += find_numbers(arena, list, owner, owner_name, &member,
                                   arena_print(arena, "%s.", key));
         }

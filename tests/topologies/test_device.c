@@ -123,6 +123,26 @@ static void one_different_constant_makes_another_device(void **state)
     assert_false(device_equals(device, &other));
 }
 
+static void kernels_alone_have_rates_of_their_own(void **state)
+{
+    const struct device *device = load_device(*state, "h200-sxm5-141g");
+    const struct device *alone = device_alone(*state, device, PRECISION_BF16);
+    assert_non_null(alone);
+    assert_true(alone->efficiency.gemm_ratio[PRECISION_BF16] ==
+                device->alone.gemm_ratio[PRECISION_BF16]);
+    assert_true(alone->efficiency.gemm_ratio[PRECISION_BF16] >
+                device->efficiency.gemm_ratio[PRECISION_BF16]);
+    assert_true(alone->efficiency.memory_ratio == device->alone.memory_ratio);
+    assert_true(alone->efficiency.gemm_k_ramp == device->efficiency.gemm_k_ramp);
+    assert_true(alone->launch_latency_s == 0 && device->launch_latency_s > 0);
+    assert_null(device_alone(*state, device, PRECISION_FP32));
+    struct device other = *device;
+    other.alone.memory_ratio *= 0.99;
+    assert_false(device_equals(device, &other));
+    device = load_device(*state, "h100-sxm5-80g");
+    assert_null(device_alone(*state, device, PRECISION_BF16));
+}
+
 static void precisions_have_names_and_sizes(void **state)
 {
     (void)state;
@@ -166,6 +186,7 @@ int main(void)
         cmocka_unit_test(peaks_are_those_that_recipes_count),
         cmocka_unit_test(the_nearest_provenance_speaks_of_a_constant),
         cmocka_unit_test(volta_has_no_bf16_and_says_so_with_a_zero),
+        cmocka_unit_test(kernels_alone_have_rates_of_their_own),
         cmocka_unit_test(one_different_constant_makes_another_device),
         cmocka_unit_test(precisions_have_names_and_sizes),
     };
