@@ -25,13 +25,27 @@ struct composer *composer_new(struct arena *arena, struct arena *scratch, struct
     return composer;
 }
 
+// Whether a gradient may be a sum that the epilogue of another's GEMM writes (JOIN_BIAS_GRADIENT).
+static bool has_sums(const struct graph *graph)
+{
+    for (int b = 0; b < graph->block_count; b++)
+        for (int o = 0; o < graph->blocks[b].op_count; o++) {
+            const struct op *op = &graph->blocks[b].ops[o];
+            if (op->kind == OP_REDUCE && op->phase == PHASE_WEIGHT) return true;
+        }
+    return false;
+}
+
 void composer_group(struct composer *composer, const struct parallel *parallel)
 {
     struct parallel sharded = *parallel, whole = *parallel;
     composer->group = *parallel;
     const struct graph *graph =
         memo_graph(composer->memo, parallel->attention, parallel->degree[AXIS_TP]);
-    if (composer->graph != graph) composer->tied = program_tied_position(graph);
+    if (composer->graph != graph) {
+        composer->tied = program_tied_position(graph);
+        composer->sums = has_sums(graph);
+    }
     composer->graph = graph;
     assert(graph->block_count <= DIVISION_KIND_MAX && "variants have a place for each kind");
     whole.zero = 0;
@@ -348,10 +362,12 @@ static const struct step_price *hop_of(struct composer *composer, const struct p
 
 // What is recomputed has a say in three things that happen once a step: whether all products that
 // read a weight can take one cast of it, which gradients of adapters are left partial, and which of
-// biases a GEMM's epilogue writes, which all micro-batches but the first then add.
+// biases, if there are any, a GEMM's epilogue writes, which all micro-batches but the first then
+// add.
 bool composing_once_hangs(const struct composer *composer, const struct parallel *parallel)
 {
-    bool sums_beside = stack_joins(composer->request->stack) >> JOIN_BIAS_GRADIENT & 1;
+    bool sums_beside =
+        composer->sums && stack_joins(composer->request->stack) >> JOIN_BIAS_GRADIENT & 1;
     return memo_keeps_casts(composer->memo) || parallel->lora.rank > 0 || sums_beside;
 }
 

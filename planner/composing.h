@@ -60,7 +60,8 @@ struct composer {
     struct keep_memo answers;
     // of the group
     const struct graph *graph;
-    int tied;  // program_tied_position of the graph
+    int tied;   // program_tied_position of the graph
+    bool sums;  // gradients of biases among its weights'
     struct parallel group;
     int64_t group_number;
     struct mesh mesh[2];           // without and with ZeRO: a shard group of its own factors dp
