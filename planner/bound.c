@@ -59,6 +59,28 @@ static void find_others(const struct graph *graph, int64_t seq_len, struct bound
     }
 }
 
+static void note_size(struct bound_facts *facts, int in_expert, double elements, int count)
+{
+    struct bound_size *sizes = facts->sizes[in_expert];
+    int at = facts->size_count;
+    for (; at > 0 && sizes[at - 1].elements > elements; at--)
+        sizes[at] = sizes[at - 1];
+    sizes[at] = (struct bound_size){elements, count};
+}
+
+double bound_layers(const struct bound_facts *facts, int in_expert, double layers, bool largest)
+{
+    double sum = 0;
+    for (int i = 0; i < facts->size_count && layers > 0; i++) {
+        int at = largest ? facts->size_count - 1 - i : i;
+        const struct bound_size *size = &facts->sizes[in_expert][at];
+        double taken = fmin(layers, size->count);
+        sum += taken * size->elements;
+        layers -= taken;
+    }
+    return sum;
+}
+
 static void note_layer(const struct block *block, const double elements[2], const double frozen[2],
                        int64_t seq_len, struct bound_facts *facts)
 {
@@ -103,8 +125,13 @@ struct bound_facts bound_facts(const struct graph *graph, int64_t seq_len)
             }
             *(in_expert ? &facts.expert_elements : &facts.dense_elements) += elements;
         }
-        if (block->role == BLOCK_LAYER && uses > 0)
+        if (block->role == BLOCK_LAYER && uses > 0) {
+            assert(facts.size_count < BOUND_SIZES_MAX);
+            for (int i = 0; i < 2; i++)
+                note_size(&facts, i, each[i], uses);
+            facts.size_count++;
             note_layer(block, each, frozen, seq_len, &facts);
+        }
         if (b != facts.probe_kind) continue;
         memcpy(facts.probe_elements, each, sizeof each);
         memcpy(facts.probe_frozen_elements, frozen, sizeof frozen);
@@ -305,12 +332,35 @@ unsigned bound_state_tiers(const struct search_request *request, const struct bo
     return tiers;
 }
 
+// Layers of each stage whose states leave, where those of others stay; else 0.
+static int away_layers(const struct search_request *request)
+{
+    struct int_range pinned = pins_get(&request->pins, CHOICE_OFFLOAD);
+    return pinned.set ? offload_of_value(pinned.low).optimizer_layers : 0;
+}
+
+// Of all stages, where states of but so many layers of each leave.
+static double staying_state_bytes(const struct search_request *request,
+                                  const struct bound_facts *facts, const struct space_mesh *mesh,
+                                  const struct space_tails *tails)
+{
+    double away = (double)mesh->degree[AXIS_PP] * away_layers(request);
+    if (away <= 0) return 0;
+    double dense = facts->dense_elements - bound_layers(facts, 0, away, true);
+    double experts = facts->expert_elements - bound_layers(facts, 1, away, true);
+    struct share share = share_of(mesh, fmax(0, dense), fmax(0, experts));
+    return (tails->zero_most >= 1 ? share.shards : share.whole) *
+           stack_state_bytes(request->stack, request->workload.optimizer,
+                             request->workload.precision);
+}
+
 double bound_bytes(const struct search_request *request, const struct bound_facts *facts,
                    const struct space_mesh *mesh, const struct space_tails *tails)
 {
     double bytes =
         bound_kept_bytes(request, mesh, tails, facts->dense_elements, facts->expert_elements) +
-        bound_frozen_bytes(request, mesh, tails, facts->frozen_elements);
+        bound_frozen_bytes(request, mesh, tails, facts->frozen_elements) +
+        staying_state_bytes(request, facts, mesh, tails);
     return bytes / mesh->degree[AXIS_PP] + (double)request->stack->reserve_bytes;
 }
 
@@ -367,11 +417,18 @@ double bound_host_update_s(const struct price_context *context,
     struct int_range pinned = pins_get(&request->pins, CHOICE_OFFLOAD);
     bool moves_more = !keeps_parameters(request) || !keeps_gradients(request);
     bool is_beside = request->stack->post_validation || step_streams(&request->workload);
-    if (pinned.set || moves_more || is_beside) return 0;
+    int layers = away_layers(request), stages = mesh->degree[AXIS_PP];
+    if ((pinned.set && layers == 0) || moves_more || is_beside) return 0;
     struct share share = share_of(mesh, facts->dense_elements, facts->expert_elements);
-    double elements = shards ? share.shards : share.whole;
-    return host_update_least_s(context, request->workload.optimizer,
-                               elements / mesh->degree[AXIS_PP]);
+    double elements = (shards ? share.shards : share.whole) / stages;
+    if (layers > 0) {
+        // Of the stage with most layers so many leave, or all it has.
+        double own = fmin(layers, ceil((double)facts->layer_count / stages));
+        share =
+            share_of(mesh, bound_layers(facts, 0, own, false), bound_layers(facts, 1, own, false));
+        elements = shards ? share.shards : share.whole;
+    }
+    return host_update_least_s(context, request->workload.optimizer, elements);
 }
 
 double bound_update_s(const struct price_context *context, const struct search_request *request,

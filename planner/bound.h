@@ -5,7 +5,7 @@
 // lowered or priced for them. A search asks them first, of all groups, and looks closer where they
 // say that it pays.
 
-enum { BOUND_OTHERS_MAX = 8 };
+enum { BOUND_OTHERS_MAX = 8, BOUND_SIZES_MAX = 64 };
 
 // Of one graph.
 struct bound_facts {
@@ -25,12 +25,20 @@ struct bound_facts {
     double layer_frozen_elements[2];
     double layer_input_elements;  // what a layer reads of one sequence, which any way to recompute
                                   // keeps
-    int probe_kind;               // the layer that there are most of,
-    int probe_count;              // and how many
-    double probe_elements[2];     // of its parameters, outside and inside experts
+    // Trained parameters of the kinds of layers, fewest first: [outside and inside experts].
+    struct bound_size {
+        double elements;
+        int count;
+    } sizes[2][BOUND_SIZES_MAX];
+    int size_count;
+    int probe_kind;            // the layer that there are most of,
+    int probe_count;           // and how many
+    double probe_elements[2];  // of its parameters, outside and inside experts
     double probe_frozen_elements[2];
 };
 struct bound_facts bound_facts(const struct graph *graph, int64_t seq_len);
+// The sum of so many layers that have fewest parameters, or most, outside or inside experts.
+double bound_layers(const struct bound_facts *facts, int in_expert, double layers, bool largest);
 
 // One micro-batch through all stages: all its work, and of that what lies on the one path from its
 // first forward to its last input gradient, where weight gradients (W) may be put off.
@@ -76,11 +84,13 @@ bool bound_has_room(const struct search_request *request, const struct bound_fac
                     const struct space_mesh *mesh, const struct space_group *group,
                     const struct space_tails *tails, int64_t limit_bytes);
 // The mean over stages of what their ranks keep of parameters, gradients and states at the ZeRO
-// stage of the group that keeps least, and the stack's reserve.
+// stage of the group that keeps least, states of layers that a pinned offload leaves among them,
+// and the stack's reserve.
 double bound_bytes(const struct search_request *request, const struct bound_facts *facts,
                    const struct space_mesh *mesh, const struct space_tails *tails);
 // What the slowest stage's update takes at least, behind all work of the step, where states are on
-// hosts: no mean over stages is more than the most of them. `shards`: ranks share the states out.
+// hosts: no mean over stages is more than the most of them, and one has no fewer layers than the
+// mean. `shards`: ranks share the states out.
 // 0 where updates are no part of their own of the step.
 double bound_host_update_s(const struct price_context *context,
                            const struct search_request *request, const struct bound_facts *facts,

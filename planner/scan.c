@@ -385,8 +385,9 @@ static void walk_by_time(struct scan_walk *walk)
     const struct pins *pins = &request->search->pins;
     walk->queue.entries =
         ARENA_NEW(walk->scan.arena, struct scan_entry, walk->scan.space->group_count + 1);
-    bool may_move = pins->search_offload && !pins_get(pins, CHOICE_OFFLOAD).set;
-    if (may_move && request->looks_most == 0) {
+    bool is_pinned = pins_get(pins, CHOICE_OFFLOAD).set;
+    if (pins->search_offload && is_pinned) walk->order = ORDER_WHOLE;
+    if (pins->search_offload && !is_pinned && request->looks_most == 0) {
         walk->order = ORDER_WHOLE;
         walk_in_order(walk);
         scan_note_done(walk);

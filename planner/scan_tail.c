@@ -393,7 +393,8 @@ void tail_scan(struct scan *scan, const struct space_tail *ways, const struct pa
                const struct parallel *balanced, double work_s)
 {
     assert(ways->recompute_count > 0 && ways->move_count > 0 && work_s >= 0);
-    bool is_bounded = ways->move_count > 1 && scan_time_decides(scan) && !scan_is_exhaustive(scan);
+    bool moves = ways->move_count > 1 || !offload_is_none(&ways->moves[0].offload);
+    bool is_bounded = moves && scan_time_decides(scan) && !scan_is_exhaustive(scan);
     struct scan_tail tail = {
         .scan = scan, .ways = ways, .work_s = work_s, .is_bounded = is_bounded};
     consider_moves(&tail, even);

@@ -5,6 +5,7 @@
 #include "planner/search_stays.h"
 
 #include <assert.h>
+#include <limits.h>
 
 // Groups that are priced of each count behind the first plan that fits, and plans kept of it.
 enum { LOOKS = 100, KEPT = 3 };
@@ -30,12 +31,17 @@ static bool may_count(const struct scan_request *request, const struct ranking *
     return !offload_is_none(&best->offload) || best->recompute != RECOMPUTE_NONE;
 }
 
-// Offers the best plans that move just this; whether one is the fastest of all.
-static bool ask(struct counting *counting, const struct offload *moved, int looks_most,
-                double below_s)
+// Offers the best plans of at most so many stages that move just this; whether one is the fastest
+// of all.
+static bool ask(struct counting *counting, const struct offload *moved, int stages_most,
+                int looks_most, double below_s)
 {
-    assert(looks_most >= 0 && below_s > 0);
+    assert(looks_most >= 0 && below_s > 0 && stages_most >= 1);
     struct search_request pinned = *counting->request->search;
+    struct int_range *stages = &pinned.pins.degree[AXIS_PP];
+    if (stages->set && stages->low > stages_most) return false;
+    if (!stages->set || stages->high > stages_most)
+        *stages = (struct int_range){stages->set ? stages->low : 1, stages_most, true};
     pinned.progress = NULL;
     pinned.exhaustive = false;
     pinned.below_s = below_s;
@@ -73,7 +79,7 @@ static void move_activations(struct counting *counting, double below_s, struct r
     struct offload all = {.activations = TIER_HOST};
     for (int class = 0; class < OP_CLASS_COUNT; class ++)
         all.layers[class] = -1;
-    (void)ask(counting, &all, 0, below_s * MOVED_RATIO);
+    (void)ask(counting, &all, INT_MAX, 0, below_s * MOVED_RATIO);
     better(counting, ranking);
 }
 
@@ -85,10 +91,14 @@ static void move_states(struct counting *counting, double below_s, struct rankin
     if (most > OFFLOAD_LAYERS_MAX) most = OFFLOAD_LAYERS_MAX;
     for (int layers = 1; layers < most; layers *= 2) {
         some.optimizer_layers = (int16_t)layers;
-        if (ask(counting, &some, LOOKS, below_s)) best = layers;
+        // Stages of fewer layers, but for one more that a balance may give them, have moved all
+        // theirs with half as many.
+        int stages_most =
+            layers < 4 ? INT_MAX : counting->request->space->layer_count / (layers / 2);
+        if (ask(counting, &some, stages_most, LOOKS, below_s)) best = layers;
     }
     some.optimizer_layers = (int16_t)best;
-    if (best > 0) (void)ask(counting, &some, 0, below_s);
+    if (best > 0) (void)ask(counting, &some, INT_MAX, 0, below_s);
     better(counting, ranking);
 }
 
