@@ -24,7 +24,7 @@ static void note(const struct price_context *context, const struct block_program
         bool is_tied = false, begins = instr_begins_rows(block, instr, &is_tied);
         if (is_tied && !has_tied) continue;
         line.of_instr = 1 + i;
-        line.what = begins ? "zeros of a table" : "adding the sum of a bias";
+        line.what = begins ? "zeros of a table" : GRADIENT_ADDED_SUM;
         line.bound = begins ? BOUND_MEMORY : BOUND_LAUNCH;
         line.s = begins ? each_s * (double)block->buffers[instr->outputs[0]].bytes / width
                         : summed_s * instr_sums_beside(block, instr);
@@ -80,6 +80,13 @@ void gradient_begins_add(const struct price_context *context, const struct progr
              use->count * launch_s * (rounds - 1) / rounds);
     }
     ledger_turn_to_part(context->ledger, -1, -1);
+}
+
+double gradient_added_sums(const struct price_context *context, const struct program *program,
+                           const struct block_program *block)
+{
+    double rounds = step_rounds(context, program);
+    return block->begins.each_time ? 0 : block->begins.added_sums * (rounds - 1) / rounds;
 }
 
 int step_rounds(const struct price_context *context, const struct program *program)

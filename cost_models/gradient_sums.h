@@ -12,3 +12,8 @@ double gradient_sums_s(const struct price_context *context, const struct block_p
 // zeroed_s and added_s of a chunk, from those that do not.
 void gradient_begins_add(const struct price_context *context, const struct program *program,
                          const struct program_chunk *chunk, struct chunk_price *price);
+// Kernels that add the sums of biases in one use of a block, in the mean micro-batch, and what
+// their lines in the ledger are called.
+#define GRADIENT_ADDED_SUM "adding the sum of a bias"
+double gradient_added_sums(const struct price_context *context, const struct program *program,
+                           const struct block_program *block);

@@ -1,6 +1,7 @@
 #include "simulator/kernels_account.h"
 
 #include "cost_models/gemm.h"
+#include "cost_models/gradient_sums.h"
 
 #include <assert.h>
 #include <math.h>
@@ -25,9 +26,11 @@ static void add_kernel(const struct price_context *context, const struct block_p
         .flop = line->flop,
         .bytes = line->bytes,
         .launch_count = line->count * (1 + line->beside_count),
-        .roof_s = fmax(line->flop / peak_of(context, block, line->instr), bytes_s),
+        .roof_s = bytes_s,
         .alone_s = alone_s,
     };
+    if (line->flop > 0)
+        kernel.roof_s = fmax(line->flop / peak_of(context, block, line->instr), bytes_s);
     layer->kernels[layer->kernel_count++] = kernel;
     assert(kernel.roof_s >= 0 && kernel.launch_count >= 0);
     layer->launch_count += kernel.launch_count;
@@ -58,6 +61,23 @@ static void add_line(const struct price_context *context, const struct block_pro
     default:
         break;
     }
+}
+
+// What adds sums of biases in all micro-batches but the first is priced with a chunk's gradients.
+static void add_sums(struct arena *arena, const struct price_context *context,
+                     const struct program *program, const struct block_program *block,
+                     struct layer_account *layer)
+{
+    double count = gradient_added_sums(context, program, block);
+    if (count <= 0) return;
+    struct ledger_line *line = ARENA_NEW(arena, struct ledger_line, 1);
+    *line = (struct ledger_line){.entry = ENTRY_BEGIN,
+                                 .what = GRADIENT_ADDED_SUM,
+                                 .phase = PHASE_WEIGHT,
+                                 .count = count,
+                                 .s = count * context->compute.device->launch_latency_s};
+    // So few numbers that alone, without the gap in front, it takes no time worth a line.
+    add_kernel(context, block, line, 0, layer);
 }
 
 // Repetitions of a block program in one micro-batch, on all stages together.
@@ -137,16 +157,17 @@ struct kernels_account kernels_account_make(struct arena *arena,
         if (uses == 0 || block->block->role != BLOCK_LAYER) continue;
         assert(account.layer_count < program->block_count);
         struct layer_account *layer = &account.layers[account.layer_count++];
-        *layer = (struct layer_account){.name = block->block->name,
-                                        .recomputed = is_recomputed(ledger, b),
-                                        .layer_count = uses,
-                                        .kernels =
-                                            ARENA_NEW(arena, struct kernel_account, ledger->count)};
+        *layer = (struct layer_account){
+            .name = block->block->name,
+            .recomputed = is_recomputed(ledger, b),
+            .layer_count = uses,
+            .kernels = ARENA_NEW(arena, struct kernel_account, ledger->count + 1)};
         for (int i = 0, at = 0; i < ledger->count; i++) {
             const struct ledger_line *line = &ledger->lines[i];
             double alone_s = next_alone_s(alone, line, &at);
             if (line->block == b) add_line(&context, block, line, alone_s, layer);
         }
+        add_sums(arena, &context, program, block, layer);
     }
     assert(account.peak_flop_per_s > 0);
     return account;

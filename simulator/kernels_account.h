@@ -14,7 +14,7 @@
 struct kernel_account {
     const struct ledger_line *price;
     double flop, bytes;   // of all its launches
-    double launch_count;  // its own and those of the casts in front of it
+    double launch_count;  // its own and those of the casts in front of it, in the mean micro-batch
     double roof_s;   // the longer of the flop at the peak of the precision that they run in and
                      // of the bytes at the memory's rate, both as on the sheet
     double alone_s;  // of all its launches
