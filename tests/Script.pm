@@ -36,8 +36,8 @@ sub checked {
 # Status, stdout and stderr of a command, words of the shell.
 sub answer_of {
     my (@words) = @_;
-    my $out = `@words 2>$folder/stderr`;
-    return ($? >> 8, $out, text_of("$folder/stderr"));
+    my $out = `@words 2>$folder/stderr-$$`;
+    return ($? >> 8, $out, text_of("$folder/stderr-$$"));
 }
 
 # Runs a program without a shell between, for those that run hundreds: its words, and the files that

@@ -7,30 +7,35 @@
 use strict;
 use warnings;
 use JSON::PP;
+use POSIX ();
 use lib 'tests';
 use Script;
 
 my $build  = $ENV{BUILD} // 'build';
 my $folder = "$build/planted";
 my $json   = JSON::PP->new->allow_nonref;
-my $binary = "$folder/meshwright";
+my $binary;
 my ($kernel_command, $source_command, $objects) =
     map { $ENV{$_} // die "start it with make check_planted\n" }
     qw(PLANTED_KERNEL PLANTED_SOURCE PLANTED_OBJECTS);
 delete @ENV{qw(MESHWRIGHT_EMULATED_FAULT MESHWRIGHT_EMULATED_ORDER MESHWRIGHT_TEST_GPU)};
 $ENV{MESHWRIGHT_EMULATED_SEED} = 1;
 
-# A folder of programs with a back end of their own beside them.
+# Folders of programs with a back end of their own beside them, of which judges take one.
 my @programs = qw(meshwright exec_cpu.so exec_cpu64.so gpu_compare test_cuda_backend test_cpu_kernels
     test_cuda_embedding test_cuda_families test_cuda_chosen test_cuda_images test_cuda_strided
     test_cuda_memory test_cuda_gemm);
-mkdir $folder;
-mkdir "$folder/executor";
-mkdir "$folder/executor/cuda";
-for my $program (@programs) {
-    unlink "$folder/$program";
-    link "$build/shadowed/$program", "$folder/$program" or die "$folder/$program: $!\n";
+my $plans = $folder;
+
+sub make_folder {
+    mkdir $_ for $folder, "$folder/executor", "$folder/executor/cuda";
+    for my $program (@programs) {
+        unlink "$folder/$program";
+        link "$build/shadowed/$program", "$folder/$program" or die "$folder/$program: $!\n";
+    }
+    $binary = "$folder/meshwright";
 }
+make_folder();
 
 sub place_backend {
     my ($from) = @_;
@@ -73,7 +78,7 @@ my $limit_s = 300;
 sub losses_of {
     my ($name, $order, @words) = @_;
     local $ENV{MESHWRIGHT_EMULATED_ORDER} = $order;
-    my ($status, $out, $errors) = answer_of("timeout $limit_s", $binary, "run $folder/$name.plan",
+    my ($status, $out, $errors) = answer_of("timeout $limit_s", $binary, "run $plans/$name.plan",
         '--backend cuda --steps 2 --json', @words);
     my $run = eval { $json->decode($out) } // {};
     return "status $status" . $json->encode($run->{loss} // []);
@@ -108,7 +113,7 @@ my %judge = (
         local $ENV{MESHWRIGHT_EMULATED_SDPA} = 'runs';
         losses_of('ring', 0, '--spawn --transport host');
     },
-    alone     => sub { status_of("$binary run $folder/ring.plan --backend cuda --steps 2",
+    alone     => sub { status_of("$binary run $plans/ring.plan --backend cuda --steps 2",
                            '--replay-rank 0') },
 );
 
@@ -188,11 +193,40 @@ my @kernels = map { text_of($_) =~ /^(?:BLOCK_|GRID_)?KERNEL\((\w+),/mg } glob '
 my @left    = grep { !$has_run{$_} } @kernels;
 check('all kernels run under the shadow', @kernels >= 50 && !@left, "@left") if @faults == @all;
 
-for my $fault (@faults) {
-    build_with($fault);
-    $limit_s = $limit_of{ $fault->{judge} };
-    my $said = $judge{ $fault->{judge} }->();
-    check("found by $fault->{judge}: " . substr(title_of($fault), 0, 120),
-        $said ne $clean{ $fault->{judge} });
+# Whether each of every so many faults from `first` on is noticed, a line each.
+sub judge_faults {
+    my ($first, $parts, $answers) = @_;
+    $folder = "$plans/part-$first";
+    $kernel_command =~ s{-I\Q$plans\E }{-I$folder };
+    make_folder();
+    my $found = '';
+    for (my $i = $first; $i < @faults; $i += $parts) {
+        build_with($faults[$i]);
+        $limit_s = $limit_of{ $faults[$i]{judge} };
+        my $judge = $faults[$i]{judge};
+        $found .= ($judge{$judge}->() ne $clean{$judge} ? 1 : 0) . "\n";
+    }
+    write_text($answers, $found);
+}
+
+# A core each.
+my ($parts) = `nproc` =~ /(\d+)/;
+my @children = map {
+    my ($first, $child) = ($_, fork // die "fork: $!\n");
+    if (!$child) {
+        judge_faults($first, $parts, "$plans/answers-$first");
+        POSIX::_exit(0);
+    }
+    $child;
+} 0 .. $parts - 1;
+my @found;
+for my $first (0 .. $parts - 1) {
+    waitpid $children[$first], 0;
+    check("part $first of the faults is judged", $? == 0, $?);
+    my @answers = $? ? () : split /\n/, text_of("$plans/answers-$first");
+    $found[$first + $_ * $parts] = $answers[$_] for 0 .. $#answers;
+}
+for my $i (0 .. $#faults) {
+    check("found by $faults[$i]{judge}: " . substr(title_of($faults[$i]), 0, 120), $found[$i]);
 }
 checked();
