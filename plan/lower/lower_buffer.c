@@ -98,16 +98,20 @@ bool lowering_is_ragged(const struct lowering *low, int tensor)
     return low->block->tensors[tensor].density > 0;
 }
 
-// Exchanges that a window needs: under the zig-zag order, which balances causal work, a rank has a
-// block of seq / (2 n) from either end, and each looks back over so many of its neighbours. Slices
-// in order would need half as many. A prefix that blocks share is seen
-// from either side.
-static int window_steps(const struct op *op, int64_t ranks, int64_t seq)
+// Exchanges that a window needs. Our executor has slices in order, and the first query of each sees
+// window - 1 keys of those before it. Of other software the zig-zag order is assumed, which
+// balances causal work: a rank has a block of seq / (2 n) from either end, and each looks back over
+// so many of its neighbours. A prefix that slices or blocks share is seen from either side.
+static int window_steps(const struct lowering *low, const struct op *op, int64_t ranks)
 {
+    int64_t seq = low->request->seq_len;
     assert(ranks >= 1 && seq > 0);
     if (!op->causal || op->window <= 0 || op->window >= seq) return (int)ranks - 1;
-    if (2 * op->prefix * ranks > seq) return (int)ranks - 1;
-    int64_t steps = (2 * op->window * ranks + seq - 1) / seq;
+    bool is_in_order = joins_are_executed(low->request->joins);
+    int64_t pieces = is_in_order ? ranks : 2 * ranks, piece = (seq + pieces - 1) / pieces;
+    if (op->prefix > piece) return (int)ranks - 1;
+    int64_t behind = is_in_order ? op->window - 1 : op->window;
+    int64_t steps = behind > piece ? (behind + piece - 1) / piece : 1;
     return (int)(steps < ranks - 1 ? steps : ranks - 1);
 }
 
@@ -129,7 +133,7 @@ struct key_stream lowering_stream(const struct lowering *low, const struct op *o
     }
     if (!stream.axes) return stream;
     int ranks = mesh_size(low->mesh, stream.axes);
-    int steps = window_steps(op, ranks, low->request->seq_len);
+    int steps = window_steps(low, op, ranks);
     // A gather of all is not dearer than fetching every block by itself. Keys are chosen among all.
     if ((!passes_by || op->kind == OP_CHOOSE) && steps == ranks - 1) return stream;
     stream.steps = steps;

@@ -190,6 +190,31 @@ static void a_window_needs_neighbours_only(void **state)
     assert_int_equal(streamed_buffer_bytes(&l), bytes / 8);
 }
 
+// Slices in order want half of that: of 2048 the first query sees 4095 keys of two before it, and
+// of 4095, the last that one is enough for, of one.
+static void slices_in_order_exchange_half_as_much(void **state)
+{
+    static const struct {
+        int cp, steps;
+        int64_t seq_len;
+    } CASES[] = {{16, 2, 32768}, {8, 1, 65536}, {4, 1, 16380}, {4, 2, 16376}};
+    for (int i = 0; i < 4; i++) {
+        struct setup setup = {.model = "mistral-7b",
+                              .cp = CASES[i].cp,
+                              .seq_len = CASES[i].seq_len,
+                              .joins = joins_executed()};
+        for (int kind = CP_RING; kind <= CP_ALL_GATHER; kind++) {
+            setup.cp_kind = (enum cp_kind)kind;
+            struct lowered l = lowered_make(*state, setup, 1);
+            int64_t bytes = key_bytes(&l, setup.seq_len);
+            int held = kind == CP_RING ? 2 : CASES[i].steps + 1;
+            assert_int_equal(
+                count_streamed(&l, PHASE_FORWARD, COLLECTIVE_ALL_GATHER, bytes, CASES[i].steps), 2);
+            assert_int_equal(streamed_buffer_bytes(&l), bytes * held / CASES[i].cp);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -201,6 +226,7 @@ int main(void)
         cmocka_unit_test(what_ulysses_moved_is_moved_again_only_where_it_is_made_again),
         cmocka_unit_test(few_kv_heads_are_split_as_far_as_they_go_and_gathered_over_the_rest),
         cmocka_unit_test(a_window_needs_neighbours_only),
+        cmocka_unit_test(slices_in_order_exchange_half_as_much),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
