@@ -255,25 +255,25 @@ static bool reduce(struct box_exchange *x)
                                                    x->to, count, combine));
 }
 
-// Parameters of the units that a task covers, from the host.
+// Parameters of the units that a task covers, from the host: neighbours there in one copy.
 static bool fetch_units(struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
-    char *to = engine_address(engine, of, &of->outputs[0]);
+    char *to = engine_address(engine, of, &of->outputs[0]), *room = NULL;
+    const char *fault = NULL;
     moving_begin(engine);
-    const char *room = engine->away ? away_fetch(engine, task) : NULL, *fault = NULL;
-    if (engine->away && !room) return false;
-    for (int u = of->unit; u < of->unit + of->unit_count; u++) {
+    if (engine->away && !(room = away_fetch(engine, task))) return false;
+    for (int u = of->unit, end = of->unit + of->unit_count; u < end;) {
         const char *from = room ? room : state_unit_weights(engine, u);
-        int64_t bytes = engine->script->units[u].elements * engine->compute_bytes;
+        int64_t bytes = 0;
+        for (; u < end && (room || state_unit_weights(engine, u) == from + bytes); u++)
+            bytes += engine->script->units[u].elements * engine->compute_bytes;
         fault = host_copy(engine, of->stream, COPY_FROM_HOST, to, from, bytes);
         if (!engine_ok(engine, task, fault)) return false;
         measure_bytes(engine, task, bytes);
         to += bytes;
-        if (room) room += bytes;
     }
-    // The room is read into again.
-    if (room && engine->backend->is_asynchronous)
+    if (room && engine->backend->is_asynchronous)  // it is read into again
         fault = engine->backend->synchronize(engine->device, of->stream);
     moving_end(engine);
     return engine_ok(engine, task, fault);
