@@ -249,22 +249,28 @@ double host_update_least_s(const struct price_context *context, enum optimizer o
 }
 
 struct host_update host_update(const struct price_context *context, const struct program *program,
-                               double elements, double away, double fetched)
+                               const struct host_share *share)
 {
-    assert(fetched >= 0 && fetched <= elements + 1 && away >= 0);
+    double elements = share->elements, fetched = share->fetched;
+    assert(fetched >= 0 && fetched <= elements + 1 && share->away >= 0);
+    assert(share->away_units >= 0 && share->away_units <= share->units);
     struct host_update update = {.bucket_count = 1};
     if (elements <= 0) return update;
     const struct stack *stack = context->compute.stack;
     const struct workload *workload = &program->workload;
     double gradient_bytes = stack_gradient_bytes(stack, workload->precision);
-    double down_bytes = (elements - away) * gradient_bytes;
+    double down_bytes = (elements - share->away) * gradient_bytes;
     double buckets = ceil(elements * gradient_bytes / memory_bucket_bytes(program, stack));
     update.bucket_count = is_host(context) ? 1 : (int)fmin(fmax(buckets, 1), 1e6);
-    update.down_s = copies_s(context, TIER_HOST, down_bytes, update.bucket_count);
+    // Ours go unit by unit.
+    bool by_unit = stack_is_executed(stack) && share->units > 0;
+    int up = by_unit ? share->units : update.bucket_count;
+    int down = by_unit ? share->units - share->away_units : update.bucket_count;
+    update.down_s = copies_s(context, TIER_HOST, down_bytes, down);
     // Weights that stay on the host are written there, with the rest.
     double weight_bytes = parameter_weight_bytes(workload->precision);
     double up_bytes = (is_host(context) ? elements : elements - fetched) * weight_bytes;
-    update.up_s = copies_s(context, TIER_HOST, up_bytes, update.bucket_count);
+    update.up_s = copies_s(context, TIER_HOST, up_bytes, up);
     // Who asks for no norm does not read the gradients for it, and our executor does so where they
     // are made.
     double own_bytes = update_bytes(&context->compute, workload->optimizer, elements);
@@ -338,12 +344,12 @@ static void add_squares(const struct price_context *context, const struct progra
 }
 
 void host_update_add(const struct price_context *context, const struct program *program,
-                     double elements, double away, double fetched, struct chunk_price *chunk)
+                     const struct host_share *share, struct chunk_price *chunk)
 {
-    struct host_update update = host_update(context, program, elements, away, fetched);
+    struct host_update update = host_update(context, program, share);
     chunk->update_s += update.s;
     chunk->update_copy_s[0] = update.down_s;
     chunk->update_copy_s[1] = update.up_s;
-    add_squares(context, program, elements, chunk);
+    add_squares(context, program, share->elements, chunk);
     write_updates(context, &update);
 }

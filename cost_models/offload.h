@@ -31,7 +31,7 @@ double offload_bytes_per_s(const struct price_context *context, enum tier tier);
 double offload_duplex_ratio(const struct price_context *context);
 
 // `count` copies of so many bytes together, each given as a kernel is: arrays that are moved one by
-// one, a fetch, units of gradients, and of an update one a bucket, at least.
+// one, a fetch, units of gradients and of an update (of other software's one a bucket), at least.
 double copies_s(const struct price_context *context, enum tier tier, double bytes, double count);
 
 // Of copies that run beside compute, what is waited for.
@@ -78,13 +78,17 @@ struct host_update {
     double s;                             // of the row of buckets
     int bucket_count;
 };
-// `away`: of them, those whose gradients are on the host already; `fetched`: those whose weights
-// stay off the device, where blocks fetch them.
+struct host_share {
+    double elements;
+    double away;            // of them, those whose gradients are on the host already
+    double fetched;         // those whose weights stay off the device, where blocks fetch them
+    int units, away_units;  // arrays that our executor copies one by one (struct step_group)
+};
 struct host_update host_update(const struct price_context *context, const struct program *program,
-                               double elements, double away, double fetched);
+                               const struct host_share *share);
 // No update of so many is shorter: what the host's memory takes for it.
 double host_update_least_s(const struct price_context *context, enum optimizer optimizer,
                            double elements);
 // Adds it to a chunk, and its parts to the context's ledger.
 void host_update_add(const struct price_context *context, const struct program *program,
-                     double elements, double away, double fetched, struct chunk_price *chunk);
+                     const struct host_share *share, struct chunk_price *chunk);

@@ -117,18 +117,30 @@ static void add_update(const struct price_context *context, const struct program
     ledger_add_time(context->ledger, ENTRY_SQUARES, 0, "gradient norm", squared_s, squared_bytes);
 }
 
-// `host_states` of all of them are updated on the host, `away` of those found there.
+// What of them is updated on the host.
 static void add_updates(const struct price_context *context, const struct program *program,
-                        const struct parameter_sums *sums, double host_states, double away,
+                        const struct parameter_sums *sums, struct host_share *share,
                         struct chunk_price *price)
 {
     double states = parameter_stored(program, sums, offsetof(struct storage, optimizer_axes));
-    double fetched = fmin(parameter_fetched(program, sums), host_states);
+    share->fetched = fmin(parameter_fetched(program, sums), share->elements);
     bool is_here = program->parallel.offload.optimizer == TIER_DEVICE;
-    if (is_here || states - host_states >= 1)
-        add_update(context, program, states - host_states, price);
-    if (!is_here && (host_states > 0 || program->parallel.offload.optimizer_layers == 0))
-        host_update_add(context, program, host_states, away, fetched, price);
+    if (is_here || states - share->elements >= 1)
+        add_update(context, program, states - share->elements, price);
+    if (!is_here && (share->elements > 0 || program->parallel.offload.optimizer_layers == 0))
+        host_update_add(context, program, share, price);
+}
+
+static void add_host_group(const struct mesh *mesh, const struct step_group *group,
+                           struct host_share *host)
+{
+    if (!(group->storage.away & AWAY_STATES)) return;
+    // What of a block is in two buckets is two units.
+    int units = group->bucket_count > group->unit_count ? group->bucket_count : group->unit_count;
+    host->units += units;
+    if (!group->is_away) return;
+    host->away_units += units;
+    host->away += group->elements / mesh_size(mesh, group->storage.optimizer_axes);
 }
 
 static struct chunk_price once_a_step(const struct price_context *context,
@@ -143,11 +155,12 @@ static struct chunk_price once_a_step(const struct price_context *context,
     struct chunk_price price = {0};
     double width = stack_gradient_bytes(stack, program->workload.precision);
     double reduce_bytes = stack_reduce_bytes(stack, program->workload.precision);
-    double away = 0, narrow = narrow_share(context, program, chunk, &sums);
+    struct host_share host = {.elements = parameter_away(program, chunk, &sums,
+                                                         offsetof(struct storage, optimizer_axes))};
+    double narrow = narrow_share(context, program, chunk, &sums);
     for (int i = 0; i < end.group_count; i++) {
         const struct step_group *group = &end.groups[i];
-        if (group->is_away)
-            away += group->elements / mesh_size(mesh, group->storage.optimizer_axes);
+        add_host_group(mesh, group, &host);
         ledger_turn_to_part(context->ledger, -1, i);
         price.gradient_reduce_s +=
             reduce_s(context, program, group, group->elements * reduce_bytes);
@@ -173,9 +186,7 @@ static struct chunk_price once_a_step(const struct price_context *context,
         parameter_stored(program, &sums, offsetof(struct storage, gradient_axes));
     double walked_bytes = kept_gradients * width * stack->gradient_passes;
     double walked_s = stream_s(&context->compute, walked_bytes);
-    double host_states =
-        parameter_away(program, chunk, &sums, offsetof(struct storage, optimizer_axes));
-    add_updates(context, program, &sums, host_states, away, &price);
+    add_updates(context, program, &sums, &host, &price);
     ledger_add_time(context->ledger, ENTRY_UPDATE, 0, "gradient passes", walked_s, walked_bytes);
     price.update_s += walked_s;
     return price;

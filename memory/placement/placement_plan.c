@@ -260,7 +260,9 @@ static void add_updates(struct making *making, const struct position *position)
         of->is_updated = true;
         double elements = of->states / of->pieces;
         double own_s = update_s(&context->compute, program->workload.optimizer, elements);
-        if (on_host) own_s = host_update(context, program, elements, 0, 0).host_s;
+        if (on_host)
+            own_s =
+                host_update(context, program, &(struct host_share){.elements = elements}).host_s;
         for (int p = 0; p < of->pieces; p++) {
             struct placed_moment *moment = add_moment(making, PLACED_ACTIVATIONS);
             add_access(moment, of->first + p, weight_state <= 0, true);

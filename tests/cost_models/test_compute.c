@@ -284,9 +284,12 @@ static void check_host_reads(struct arena *arena, const char *stack, double byte
     for (int is_processor = 0; is_processor < 2; is_processor++) {
         if (is_processor) of.context.compute.device = &processor;
         workload->unclipped = false;
-        double clipped_s = host_update(&of.context, of.program, 1e9, 0, 0).host_s;
+        double clipped_s =
+            host_update(&of.context, of.program, &(struct host_share){.elements = 1e9}).host_s;
         workload->unclipped = true;
-        double spared_s = clipped_s - host_update(&of.context, of.program, 1e9, 0, 0).host_s;
+        double spared_s =
+            clipped_s -
+            host_update(&of.context, of.program, &(struct host_share){.elements = 1e9}).host_s;
         double read_s = is_processor ? stream_s(&of.context.compute, bytes) : 0;
         assert_true(fabs(spared_s - read_s) < 1e-9 * clipped_s);
     }

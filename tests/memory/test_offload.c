@@ -73,13 +73,13 @@ static void states_on_the_host_take_longer_and_leave_the_device(void **state)
 static void updates_go_by_buckets_wherever_gradients_are(void **state)
 {
     struct priced of = priced_with(*state, "optimizer", 1);
-    const double elements = 1e9;
-    struct host_update all = host_update(&of.context, of.program, elements, 0, 0);
-    struct host_update there = host_update(&of.context, of.program, elements, elements, 0);
+    struct host_share share = {.elements = 1e9};
+    struct host_update all = host_update(&of.context, of.program, &share);
+    share.away = share.elements;
+    struct host_update there = host_update(&of.context, of.program, &share);
     assert_true(all.bucket_count > 1 && all.host_s > all.down_s && all.host_s > all.up_s);
     assert_true(there.bucket_count == all.bucket_count && there.down_s == 0);
-    double saved_s = all.down_s / all.bucket_count;
-    assert_true(fabs(all.s - there.s - saved_s) < 1e-9 * all.s);
+    assert_true(fabs(all.s - there.s - all.down_s / all.bucket_count) < 1e-9 * all.s);
 }
 
 // What is waited for of a micro-batch's gradients, and on what link each byte passes: those of our
@@ -138,11 +138,11 @@ static void states_of_some_layers_leave_the_rest(void **state)
         double own =
             parameter_stored(some.program, &sums, offsetof(struct storage, optimizer_axes));
         here_s = kept.price->classes[class].update_s * (own - elements) / own;
-        all_s = here_s + host_update(&some.context, some.program, elements, 0, 0).s;
+        const struct host_share share = {.elements = elements};
+        all_s = here_s + host_update(&some.context, some.program, &share).s;
         double squares_s =
             stream_s(&some.context.compute, norm_bytes(&some.context.compute, elements));
-        double found_s = some.price->classes[class].update_s;
-        assert_true(fabs(found_s - all_s - squares_s) < 1e-6 * found_s);
+        assert_true(fabs(some.price->classes[class].update_s - all_s - squares_s) < 1e-6 * all_s);
     }
     struct cost cost = closed_form(some.price);
     assert_true(cost.step_s < closed_form(priced_with(*state, "optimizer", 4).price).step_s);

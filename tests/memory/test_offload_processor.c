@@ -3,6 +3,7 @@
 
 #include "cost_models/ledger.h"
 #include "cost_models/offload.h"
+#include "cost_models/parameters.h"
 #include "plan/offload.h"
 
 #include <math.h>
@@ -105,7 +106,9 @@ static void a_drive_reads_and_writes_at_once_as_it_can(void **state)
     static const double RATIOS[] = {0, 1, 1.5, 2}, BYTES[] = {26, 26, 26 / 1.5, 14};
     for (int i = 0; i < 4; i++) {
         of.cluster->nodes[0].host.nvme_duplex_ratio = RATIOS[i];
-        double nvme_s = host_update(&of.context, of.program, 1e6, 0, 1e6).nvme_s;
+        double nvme_s = host_update(&of.context, of.program,
+                                    &(struct host_share){.elements = 1e6, .fetched = 1e6})
+                            .nvme_s;
         assert_true(is_near(nvme_s, BYTES[i] * 1e6 / drive));
     }
 }
@@ -123,17 +126,41 @@ static void lines_of_an_update_sum_to_it(void **state)
         struct ledger ledger = ledger_new(*state);
         of.context.ledger = &ledger;
         struct chunk_price chunk = {0};
-        host_update_add(&of.context, of.program, 1e6, 0, 0, &chunk);
+        host_update_add(&of.context, of.program, &(struct host_share){.elements = 1e6}, &chunk);
         double sum_s = 0, waited_s = 0;
         for (int i = 0; i < ledger.count; i++) {
             sum_s += ledger.lines[i].exposed_s;
             waited_s += ledger.lines[i].part == PART_OFFLOAD ? ledger.lines[i].exposed_s : 0;
         }
-        struct host_update update = host_update(&of.context, of.program, 1e6, 0, 0);
+        struct host_update update =
+            host_update(&of.context, of.program, &(struct host_share){.elements = 1e6});
         assert_true(is_near(sum_s, chunk.update_s) &&
                     is_near(sum_s - waited_s, update.host_s + (chunk.update_s - update.s)));
         assert_true((update.nvme_s > update.host_s + update.down_s + update.up_s) == is_slow);
     }
+}
+
+// Our executor copies unit by unit: of seven five gradients down, and all weights up; other
+// software a bucket, which is one on a processor.
+static void units_are_copied_one_by_one(void **state)
+{
+    struct priced of = priced_on(*state, "optimizer", true);
+    double launch_s = of.context.compute.device->launch_latency_s;
+    struct host_share share = {.elements = 1e6, .units = 7, .away_units = 2};
+    struct host_update by_unit = host_update(&of.context, of.program, &share);
+    share.units = share.away_units = 0;
+    struct host_update at_once = host_update(&of.context, of.program, &share);
+    assert_true(is_near(by_unit.down_s, at_once.down_s + 4 * launch_s));
+    assert_true(is_near(by_unit.up_s, at_once.up_s + 6 * launch_s));
+    // A plan's are told: of each of 32 layers one, and of what stands before and behind them, where
+    // buckets are wider.
+    of.parallel.bucket_bytes = 2000000000;
+    priced_finish(&of);
+    double up_s = of.price->classes[0].update_copy_s[1];
+    double link = offload_bytes_per_s(&of.context, TIER_HOST);
+    const struct parameter_sums sums = parameter_sums(of.program, &of.program->chunks[0]);
+    double elements = parameter_stored(of.program, &sums, offsetof(struct storage, optimizer_axes));
+    assert_true(is_near(up_s, 2 * elements / link + 34 * launch_s));
 }
 
 int main(void)
@@ -143,6 +170,7 @@ int main(void)
         cmocka_unit_test(a_fetch_from_a_drive_is_read_ahead),
         cmocka_unit_test(a_drive_reads_and_writes_at_once_as_it_can),
         cmocka_unit_test(lines_of_an_update_sum_to_it),
+        cmocka_unit_test(units_are_copied_one_by_one),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
