@@ -174,7 +174,8 @@ static void add_casts(const struct compute_context *context, const struct instr 
 // What our back end's fused attention runs beside cuDNN's kernels: slopes and sinks by head, and
 // the gradient of these; the gradients of a ring's blocks, which are added up.
 static void add_own(const struct compute_context *context, const struct block_program *program,
-                    const struct instr *instr, double calls, struct compute_cost *cost)
+                    const struct instr *instr, double calls, bool is_summed,
+                    struct compute_cost *cost)
 {
     const struct op *op = &program->block->ops[instr->op];
     bool is_forward = instr->kind == OP_ATTENTION, is_ring = calls > 1;
@@ -185,7 +186,9 @@ static void add_own(const struct compute_context *context, const struct block_pr
     double kernels = op->alibi > 0 ? calls : 0;
     if (has_sinks) kernels += is_forward ? 1 : 2;
     if (has_sinks && !is_forward) bytes += 2 * rows * (double)instr->value_dim * element;
-    if (!is_forward && is_ring) {
+    // Those of keys that are summed in fp32 are added at the end of that.
+    if (!is_forward && is_ring && is_summed) kernels += calls - 1;
+    if (!is_forward && is_ring && !is_summed) {
         double keys = (double)(instr->batch * instr->kv_heads * instr->kv_seq);
         kernels += 3 * calls - 1;
         bytes += 3 * keys * (double)(instr->head_dim + instr->value_dim) * element;
@@ -237,11 +240,10 @@ struct compute_cost attention_price(const struct compute_context *context,
         .measured = measured,
         .bound = compute_s >= memory_s ? BOUND_COMPUTE : BOUND_MEMORY,
         .kernel_count = kernels,
-        .beside_count = kernels - 1,
     };
+    bool is_summed = met.flop > instr->flop && add_attended(context, instr, rounds.count, &cost);
     if (is_narrow) add_casts(context, instr, is_forward, &cost);
-    if (is_own) add_own(context, program, instr, rounds.count, &cost);
-    if (met.flop > instr->flop) add_attended(context, instr, rounds.count, &cost);
+    if (is_own) add_own(context, program, instr, rounds.count, is_summed, &cost);
     assert(isfinite(cost.s) && cost.s >= gap_s && cost.kernel_count >= 1);
     return cost;
 }

@@ -116,7 +116,6 @@ struct compute_cost unfused_price(const struct compute_context *context,
     double key_products = instr->heads > instr->kv_heads ? (double)batch * blocks : calls;
     cost.kernel_count = is_backward(instr) ? 4 * calls + 2 * key_products + 2 : 3 * calls;
     assert(cost.kernel_count >= 3 && isfinite(cost.s) && cost.s >= 0);
-    cost.beside_count = cost.kernel_count - 1;
     cost.s += kernel * cost.kernel_count;
     return cost;
 }

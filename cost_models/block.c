@@ -68,13 +68,14 @@ struct block_work {
     int exchange_count;
     struct tally tallies[PHASE_COUNT];  // without what the exchanges take
     unsigned axes;
+    double adding_s;  // see struct block_price
+    bool each_time;   // gradients begin in every micro-batch
 };
 
 static const struct group_shape *find_group(struct memo *memo, unsigned axes)
 {
-    for (int i = 0; i < memo->group_count; i++) {
+    for (int i = 0; i < memo->group_count; i++)
         if (memo->groups[i].axes == axes) return &memo->groups[i].shape;
-    }
     int at = memo->group_count < GROUP_MAX ? memo->group_count++ : GROUP_MAX - 1;
     memo->groups[at].axes = axes;
     memo->groups[at].shape = price_group(memo->context, memo->mesh, axes);
@@ -392,6 +393,8 @@ static void add_program(const struct price_context *context, const struct mesh *
         }
     }
     add_losses(context, program, work->tallies);
+    work->adding_s = gradients_adding_s(context, program);
+    work->each_time = program->begins.each_time;
     work->tallies[PHASE_WEIGHT].sums_s = gradient_sums_s(context, program);
     work->tallies[PHASE_WEIGHT].compute_s += work->tallies[PHASE_WEIGHT].sums_s;
     add_graph(&context->compute, program, context->ledger, work->tallies);
@@ -418,9 +421,8 @@ unsigned block_work_axes(const struct block_work *work)
 
 static void add_storage(struct memo *memo, const struct block_work *storage, struct tally *tallies)
 {
-    for (int i = 0; i < storage->exchange_count; i++) {
+    for (int i = 0; i < storage->exchange_count; i++)
         add_exchange(memo, &storage->exchanges[i], tallies);
-    }
     for (int phase = 0; phase < PHASE_COUNT; phase++) {
         tallies[phase].kernel_count += storage->tallies[phase].kernel_count;
         tallies[phase].compute_s += storage->tallies[phase].sums_s;
@@ -444,7 +446,7 @@ static struct block_price price_of(struct memo *memo, const struct block_work *w
     int last = is_apart ? PHASE_BACKWARD : PHASE_WEIGHT;
     overlap_parameters(stack, overlap, tallies, PHASE_BACKWARD, last);
     if (is_apart) overlap_parameters(stack, overlap, tallies, PHASE_WEIGHT, PHASE_WEIGHT);
-    struct block_price price = {0};
+    struct block_price price = {.adding_s = work->adding_s};
     overlap_fetches(stack, overlap, tallies, PHASE_FORWARD, PHASE_FORWARD);
     tallies[PHASE_FORWARD].fetch_s *= tallies[PHASE_FORWARD].fetch_share;
     price.fetched_s = overlap_fetches(stack, overlap, tallies, PHASE_BACKWARD, last);
@@ -478,7 +480,9 @@ struct block_price block_work_price(const struct price_context *context, const s
     for (int i = 0; i < work->exchange_count; i++) {
         if (!work->exchanges[i].is_relay) add_exchange(&memo, &work->exchanges[i], tallies);
     }
-    return price_of(&memo, work, tallies, overlap);
+    struct block_price price = price_of(&memo, work, tallies, overlap);
+    if (storage && storage->each_time) price.adding_s = 0;
+    return price;
 }
 
 struct block_price block_price(const struct price_context *context, const struct mesh *mesh,

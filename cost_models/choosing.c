@@ -38,10 +38,7 @@ struct compute_cost choosing_price(const struct compute_context *context, const 
     double bytes = sizeof(float) * pairs * ((double)heads + 2);
     double kernels_s = stream_s(context, bytes) + batch * launches / 2 * launch_s;
     double s = batch * products_s + kernels_s + stream->s - launch_s * stream->kernel_count;
-    return (struct compute_cost){.s = s,
-                                 .bound = BOUND_MEMORY,
-                                 .kernel_count = batch * launches,
-                                 .beside_count = batch * launches - 1};
+    return (struct compute_cost){.s = s, .bound = BOUND_MEMORY, .kernel_count = batch * launches};
 }
 
 // The CUDA back end has no kernel that skips keys which were not chosen: it masks them.
@@ -74,7 +71,7 @@ struct instr attended_instr(const struct stack *stack, const struct block *block
 
 // Attention that meets all keys is cut so that the numbers for its pairs fit: a kernel and a mask
 // for each part.
-void add_attended(const struct compute_context *context, const struct instr *instr, double blocks,
+bool add_attended(const struct compute_context *context, const struct instr *instr, double blocks,
                   struct compute_cost *cost)
 {
     assert(blocks >= 1 && (double)instr->kv_seq >= blocks);
@@ -93,6 +90,7 @@ void add_attended(const struct compute_context *context, const struct instr *ins
         bytes = sums * (each * (2 + 2 * sizeof(float)) + sizeof(float) + 2);
     }
     stream_beside(context, bytes, kernels, cost);
+    return is_summed;
 }
 
 double choosing_bytes(const struct stack *stack, enum precision precision,

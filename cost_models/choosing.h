@@ -11,6 +11,8 @@ double choosing_bytes(const struct stack *stack, enum precision precision,
 // bytes. Of all else the instruction as it is.
 struct instr attended_instr(const struct stack *stack, const struct block *block,
                             const struct instr *instr);
-// What it launches beside the one kernel of each of `blocks` of keys, and what sums of parts move.
-void add_attended(const struct compute_context *context, const struct instr *instr, double blocks,
+// What it launches beside the one kernel of each of `blocks` of keys and those that merge their
+// results, which `cost` has, and what sums of parts move. Whether gradients of keys and values are
+// summed in fp32, of queries that are cut, and added to others at the end of that.
+bool add_attended(const struct compute_context *context, const struct instr *instr, double blocks,
                   struct compute_cost *cost);

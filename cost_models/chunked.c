@@ -85,8 +85,7 @@ struct compute_cost chunked_price(const struct compute_context *context,
     return (struct compute_cost){
         .s = products_s + memory_s + kernels * launch_s,
         .bound = products_s - launches * launch_s > memory_s ? BOUND_COMPUTE : BOUND_MEMORY,
-        .kernel_count = launches + kernels,
-        .beside_count = launches + kernels - 1};
+        .kernel_count = launches + kernels};
 }
 
 double chunked_bytes(const struct stack *stack, enum precision precision,

@@ -65,10 +65,12 @@ static bool is_aligned(const struct gemm *gemm)
     return gemm->m % 8 == 0 && gemm->n % 8 == 0 && gemm->k % 8 == 0;
 }
 
-static double gemm_bytes(const struct gemm *gemm, enum precision precision, bool accumulate_fp32)
+static double gemm_bytes(const struct gemm *gemm, enum precision precision, unsigned traits)
 {
     double m = (double)gemm->m, n = (double)gemm->n, k = (double)gemm->k;
-    double result_bytes = accumulate_fp32 ? 8 : parameter_weight_bytes(precision);
+    double result_bytes = traits & GEMM_ACCUMULATES ? 2 * sizeof(float)
+                          : traits & GEMM_BEGINS    ? sizeof(float)
+                                                    : parameter_weight_bytes(precision);
     return (double)gemm->batch *
            ((m * k + k * n) * precision_bytes(precision) + m * n * result_bytes);
 }
@@ -103,7 +105,7 @@ bool compute_is_block_scaled_fp8(const struct compute_context *context)
 static double fresh_gemm_s(const struct compute_context *context, const struct gemm *gemm,
                            unsigned traits, enum bound *bound)
 {
-    bool is_grouped = traits & GEMM_GROUPED, accumulate_fp32 = traits & GEMM_ACCUMULATES;
+    bool is_grouped = traits & GEMM_GROUPED;
     const struct device *device = context->device;
     enum precision precision = context->precision;
     // A stack may make better use of the device than others do, but not more than all.
@@ -115,7 +117,7 @@ static double fresh_gemm_s(const struct compute_context *context, const struct g
     bool is_fused = context->stack->expert_fusion && takes_block_scales(context);
     if (is_grouped && !is_fused) peak *= context->stack->grouped_gemm_ratio;
     double compute_s = tiled_flop(device, gemm) / (peak / device->multiprocessor_count);
-    double memory_s = gemm_bytes(gemm, precision, accumulate_fp32) /
+    double memory_s = gemm_bytes(gemm, precision, traits) /
                       (device->memory_bandwidth_bytes_per_s * device->efficiency.gemm_memory_ratio);
     double busy_s = overlapped_s(compute_s, memory_s);
     *bound = compute_s >= memory_s ? BOUND_COMPUTE : BOUND_MEMORY;
@@ -191,7 +193,6 @@ void stream_beside(const struct compute_context *context, double bytes, double k
     assert(bytes >= 0 && kernels >= 0);
     cost->s += stream_s(context, bytes) + kernels * context->device->launch_latency_s;
     cost->kernel_count += kernels;
-    cost->beside_count += kernels;
 }
 
 enum precision wide_precision(const struct device *device, enum precision run)

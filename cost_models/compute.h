@@ -41,8 +41,6 @@ struct compute_cost {
     double s;
     enum bound bound;
     double kernel_count;            // that the host launches; 0 for views and inside a fused kernel
-    double beside_count;            // of them, beside its own: that quantise operands of a GEMM, or
-                                    // bring attention what it reads
     double host_s;                  // of the host beside launching
     const struct kernel *measured;  // the row of the device's table that says so; NULL: the formula
 };
@@ -62,6 +60,7 @@ struct compute_context {
 enum gemm_trait {
     GEMM_ACCUMULATES = 1,  // reads and writes an fp32 result
     GEMM_GROUPED = 2,      // `batch` weights; without it `batch` is one of GEMMs of activations
+    GEMM_BEGINS = 4,       // writes an fp32 result that others add to
 };
 
 // One GEMM in the context's precision, the gap before it included. `traits` is a mask of

@@ -74,7 +74,6 @@ static void add_part(const struct compute_context *context, const struct unfoldi
     double bytes = makes_wide(op) ? 2 * sizeof(float) - narrow : narrow;
     cost->s += times * (stream_s(context, elements * bytes) + context->device->launch_latency_s);
     cost->kernel_count += times;
-    cost->beside_count += times;
 }
 
 struct compute_cost convolution_price(const struct compute_context *context,

@@ -200,8 +200,9 @@ static bool find_gemm(const struct compute_context *context, const struct block_
     bool accumulates = context->stack->fp32_gradient_accumulation &&
                        stack_gradient_bytes(context->stack, context->precision) > 2 &&
                        result->role == TENSOR_PARAMETER_GRADIENT;
-    use->traits = (accumulates ? (unsigned)GEMM_ACCUMULATES : 0) |
-                  (is_grouped(parameter) ? (unsigned)GEMM_GROUPED : 0);
+    // Our own begin a sum once a step, and those that are scattered in each micro-batch every time.
+    unsigned sums = stack_is_executed(context->stack) ? GEMM_BEGINS : GEMM_ACCUMULATES;
+    use->traits = (accumulates ? sums : 0) | (is_grouped(parameter) ? (unsigned)GEMM_GROUPED : 0);
     // Of recomputed forward work the op is still a forward one.
     use->phase = program->block->ops[instr->op].phase;
     return true;
@@ -263,6 +264,24 @@ struct compute_cost gemm_price(const struct compute_context *context,
         add_cast(context, elements, operand_count, &cost);
     }
     return cost;
+}
+
+double gemm_adding_s(const struct compute_context *context, const struct block_program *program,
+                     const struct instr *instr)
+{
+    struct gemm_use use;
+    enum bound bound;
+    if (instr->kind != OP_CONTRACT || instr->collective != COLLECTIVE_NONE) return 0;
+    if (!find_gemm(context, program, instr, &use) || !(use.traits & GEMM_BEGINS)) return 0;
+    // What was measured was adding.
+    if (measured_gemm(&use.own, &use.gemm, use.traits, use.phase)) return 0;
+    struct gemm one = use.gemm;
+    double calls = (double)calls_of(program, instr, &one);
+    unsigned adds = (use.traits & ~(unsigned)GEMM_BEGINS) | GEMM_ACCUMULATES;
+    double more_s =
+        gemm_s(&use.own, &one, adds, &bound) - gemm_s(&use.own, &one, use.traits, &bound);
+    assert(more_s >= 0 && "who adds reads more");
+    return calls * more_s;
 }
 
 double weight_cast_s(const struct compute_context *context, const struct block_program *program,

@@ -5,6 +5,10 @@
 
 struct compute_cost gemm_price(const struct compute_context *context,
                                const struct block_program *program, const struct instr *instr);
+// What it takes longer where it adds to what is there: our executor's weight gradients, in all
+// micro-batches but the first. 0 for all others, and where the price was measured.
+double gemm_adding_s(const struct compute_context *context, const struct block_program *program,
+                     const struct instr *instr);
 // The GEMM that runs for this instruction and the contractions that it does the work of, itself
 // first; returns how many, 0 when an earlier one does its work.
 enum { CONTRACTION_JOINED_MAX = 8 };

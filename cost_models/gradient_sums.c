@@ -1,4 +1,5 @@
 #include "cost_models/gradient_sums.h"
+#include "cost_models/gemm.h"
 #include "cost_models/ledger.h"
 
 #include <assert.h>
@@ -11,25 +12,63 @@ static double zeros_s(const struct price_context *context, const struct begins *
     return stream_s(&context->compute, width * (double)elements);
 }
 
-// `each_s`: of one of a table's elements, `summed_s`: of one bias,
-// seconds in the mean micro-batch.
+double gradient_adding_s(const struct price_context *context, const struct block_program *block,
+                         const struct instr *instr)
+{
+    double s = 0;
+    if (block->begins.each_time || (instr->kernel && !instr->joined)) return 0;
+    const struct instr *last = instr + (instr->joined > 1 ? instr->joined - 1 : 0);
+    for (const struct instr *member = instr; member <= last; member++)
+        s += gemm_adding_s(&context->compute, block, member);
+    return s;
+}
+
+double gradients_adding_s(const struct price_context *context, const struct block_program *block)
+{
+    double s = 0;
+    int first = block->phase_first[PHASE_WEIGHT], end = block->phase_first[PHASE_WEIGHT + 1];
+    for (int i = first; i < end && stack_is_executed(context->compute.stack); i++)
+        s += gradient_adding_s(context, block, &block->instrs[i]);
+    return s;
+}
+
+// `each_s`: of one of a table's elements, `summed_s`: of one bias, seconds in the mean micro-batch;
+// `adding`: how often a GEMM adds in it.
+struct begun_line {
+    double each_s, summed_s, adding;
+    bool has_tied;
+};
+
+static void note_line(struct ledger *ledger, enum bound bound, const char *what, double s, int i)
+{
+    const struct ledger_line line = {.entry = ENTRY_BEGIN,
+                                     .phase = PHASE_WEIGHT,
+                                     .count = 1,
+                                     .of_instr = 1 + i,
+                                     .what = what,
+                                     .bound = bound,
+                                     .s = s,
+                                     .exposed_s = s};
+    ledger_add(ledger, &line);
+}
+
 static void note(const struct price_context *context, const struct block_program *block,
-                 bool has_tied, double each_s, double summed_s)
+                 const struct begun_line *of)
 {
     double width = (double)lower_element_bytes(ELEMENT_COMPUTE, context->compute.precision);
-    struct ledger_line line = {.entry = ENTRY_BEGIN, .phase = PHASE_WEIGHT, .count = 1};
     bool is_noted = context->ledger && stack_is_executed(context->compute.stack);
     for (int i = 0; i < block->instr_count && is_noted; i++) {
         const struct instr *instr = &block->instrs[i];
         bool is_tied = false, begins = instr_begins_rows(block, instr, &is_tied);
-        if (is_tied && !has_tied) continue;
-        line.of_instr = 1 + i;
-        line.what = begins ? "zeros of a table" : GRADIENT_ADDED_SUM;
-        line.bound = begins ? BOUND_MEMORY : BOUND_LAUNCH;
-        line.s = begins ? each_s * (double)block->buffers[instr->outputs[0]].bytes / width
-                        : summed_s * instr_sums_beside(block, instr);
-        line.exposed_s = line.s;
-        ledger_add(context->ledger, &line);
+        if (is_tied && !of->has_tied) continue;
+        if (begins)
+            note_line(context->ledger, BOUND_MEMORY, "zeros of a table",
+                      of->each_s * (double)block->buffers[instr->outputs[0]].bytes / width, i);
+        if (instr_sums_beside(block, instr))
+            note_line(context->ledger, BOUND_LAUNCH, GRADIENT_ADDED_SUM, of->summed_s, i);
+        if (of->adding <= 0 || instr->phase != PHASE_WEIGHT) continue;
+        note_line(context->ledger, BOUND_MEMORY, ledger_name(block->block, instr),
+                  of->adding * gradient_adding_s(context, block, instr), i);
     }
 }
 
@@ -40,7 +79,8 @@ double gradient_sums_s(const struct price_context *context, const struct block_p
     ledger_add_time(context->ledger, ENTRY_OPERATOR, PHASE_WEIGHT, "adding gradients", s, bytes);
     if (!program->begins.each_time) return s;
     double width = (double)lower_element_bytes(ELEMENT_COMPUTE, context->compute.precision);
-    note(context, program, true, stream_s(&context->compute, width), 0);
+    note(context, program,
+         &(struct begun_line){.each_s = stream_s(&context->compute, width), .has_tied = true});
     return s + zeros_s(context, &program->begins, true, width);
 }
 
@@ -76,17 +116,12 @@ void gradient_begins_add(const struct price_context *context, const struct progr
         price->zeroed_s += use->count * zeros_s(context, &block->begins, has_tied, width);
         price->added_s += use->count * block->begins.added_sums * launch_s;
         ledger_turn_to_part(context->ledger, u, -1);
-        note(context, block, has_tied, use->count * stream_s(&context->compute, width) / rounds,
-             use->count * launch_s * (rounds - 1) / rounds);
+        double adding = use->count * (rounds - 1) / rounds;
+        note(context, block,
+             &(struct begun_line){use->count * stream_s(&context->compute, width) / rounds,
+                                  adding * launch_s, adding, has_tied});
     }
     ledger_turn_to_part(context->ledger, -1, -1);
-}
-
-double gradient_added_sums(const struct price_context *context, const struct program *program,
-                           const struct block_program *block)
-{
-    double rounds = step_rounds(context, program);
-    return block->begins.each_time ? 0 : block->begins.added_sums * (rounds - 1) / rounds;
 }
 
 int step_rounds(const struct price_context *context, const struct program *program)

@@ -92,8 +92,9 @@ static void describe_group(const struct block_program *program, const struct ins
 
 // Backward work goes by the name of the operator that it is the backward of; a sum of gradients
 // belongs to none.
-static const char *name_of(const struct block *block, const struct op *op)
+const char *ledger_name(const struct block *block, const struct instr *instr)
 {
+    const struct op *op = &block->ops[instr->op];
     bool is_sum = op->kind == OP_ADD && op->phase != PHASE_FORWARD;
     return is_sum ? op->name : block->ops[op->forward_op].name;
 }
@@ -108,6 +109,7 @@ static void add_slice(struct ledger *ledger, const struct block_program *program
         .phase = instr->phase,
         .recompute = instr->recompute,
         .count = 1,
+        .launch_count = cost->kernel_count,
         .s = cost->s,
         .exposed_s = cost->s,
         .of_instr = 1 + (int)(instr - program->instrs),
@@ -125,11 +127,11 @@ void ledger_add_operator(struct ledger *ledger, const struct block_program *prog
     if (instr->collective == COLLECTIVE_SLICE) return add_slice(ledger, program, instr, cost);
     struct ledger_line line = {
         .entry = ENTRY_OPERATOR,
-        .what = name_of(program->block, &program->block->ops[instr->op]),
+        .what = ledger_name(program->block, instr),
         .phase = instr->phase,
         .recompute = instr->recompute,
         .count = 1,
-        .beside_count = cost->beside_count,
+        .launch_count = cost->kernel_count,
         .s = cost->s,
         .exposed_s = cost->s,
         .instr = instr,

@@ -59,7 +59,7 @@ struct ledger_line {
     enum phase phase;
     bool recompute;
     double count;         // kernels or messages alike that make up `s`
-    double beside_count;  // for each of them, kernels beside its own (struct compute_cost)
+    double launch_count;  // kernels that the host launches for each of them
     double s;             // alone
     double exposed_s;     // what of it nothing hides; of ENTRY_REDUCE, _GATHER and _HOP all of it,
                           // because the schedule decides that
@@ -101,6 +101,8 @@ struct ledger ledger_new(struct arena *arena);
 void ledger_turn_to(struct ledger *ledger, int block, int chunk);
 // And of this use of a block in it, or of this group of its step_end; -1: of none.
 void ledger_turn_to_part(struct ledger *ledger, int use, int group);
+// What the operator of an instruction that is no collective is called.
+const char *ledger_name(const struct block *block, const struct instr *instr);
 // `line` with block and chunk filled in. One that takes no time is left out.
 void ledger_add(struct ledger *ledger, const struct ledger_line *line);
 // Seconds of an operator, from what the instruction says.

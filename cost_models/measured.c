@@ -29,7 +29,7 @@ struct kernel measured_gemm_shape(const struct compute_context *context, const s
         .m = gemm->m,
         .n = gemm->n,
         .k = gemm->k,
-        .accumulate_fp32 = traits & GEMM_ACCUMULATES,
+        .accumulate_fp32 = traits & (GEMM_ACCUMULATES | GEMM_BEGINS),
     };
 }
 

@@ -155,7 +155,6 @@ struct compute_cost own_kernels_price(const struct compute_context *context,
     if (more == 0 && beside.bytes == 0) return stream;
     stream.s += stream_s(context, beside.bytes) + fmax(more, 0) * context->device->launch_latency_s;
     stream.kernel_count = beside.launches;
-    stream.beside_count = beside.launches - 1;
     return stream;
 }
 

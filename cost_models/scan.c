@@ -80,8 +80,7 @@ static struct compute_cost by_state_price(const struct compute_context *context,
     return (struct compute_cost){.s = fmax(memory_s, compute_s) +
                                       of.kernels * device->launch_latency_s,
                                  .bound = compute_s > memory_s ? BOUND_COMPUTE : BOUND_MEMORY,
-                                 .kernel_count = of.kernels,
-                                 .beside_count = of.kernels - 1};
+                                 .kernel_count = of.kernels};
 }
 
 // Of our back end alone, which keeps states between its kernels.

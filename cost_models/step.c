@@ -235,6 +235,7 @@ static struct chunk_price price_chunk(const struct price_context *context, const
                 price.phase_s[phase][part] += chunk->uses[u].count * block->phase_s[phase][part];
             }
         }
+        price.added_s += chunk->uses[u].count * block->adding_s;
         ledger_turn_to_part(context->ledger, u, -1);
         copy_add(context, program, &chunk->uses[u], block, &price);
         window_s += chunk->uses[u].count * copy_window(context, TIER_HOST, block).backward_s;

@@ -9,6 +9,7 @@
 
 struct block_price {
     double phase_s[PHASE_COUNT][PART_COUNT];  // one micro-batch through one block
+    double adding_s;   // of GEMMs that add to gradients, over those that begin them: in no phase
     double fetched_s;  // of parameters that come from the host for backward, hidden in it
     // Of backward and weight gradients what more compute there may hide: of transfers, and of the
     // device's wait for the host.

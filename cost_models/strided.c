@@ -71,6 +71,5 @@ struct compute_cost strided_price(const struct compute_context *context,
     stream.s += stream_s(context, beside.bytes);
     stream.s += launch_s * (beside.launches - stream.kernel_count);
     stream.kernel_count = beside.launches;
-    stream.beside_count = beside.launches - 1;
     return stream;
 }

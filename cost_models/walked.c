@@ -73,8 +73,7 @@ struct compute_cost walked_price(const struct compute_context *context,
     double kernels = is_forward ? 1 : 2 * (double)launches + 1;
     return (struct compute_cost){.s = fmax(walk_s, memory_s) + kernels * device->launch_latency_s,
                                  .bound = walk_s > memory_s ? BOUND_COMPUTE : BOUND_MEMORY,
-                                 .kernel_count = kernels,
-                                 .beside_count = kernels - 1};
+                                 .kernel_count = kernels};
 }
 
 // A processor's time for one number of a state at one token, in flop at the device's peak: of a

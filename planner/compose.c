@@ -189,6 +189,7 @@ static void add_phases(struct phases *sum, const struct block_price *price, int 
     for (int i = 0; i < PHASE_COUNT * PART_COUNT; i++) {
         into[i] += count * from[i];
     }
+    sum->adding_s += count * price->adding_s;
 }
 
 static void add_copies(struct composer *composer, const struct parallel *parallel,
@@ -396,7 +397,7 @@ struct step_price composing_steady(struct composer *composer, const struct paral
     const struct phases *phases = phases_of(composer, parallel);
     for (int i = 0; i < division->class_count; i++) {
         struct chunk_price *class = &composer->classes[i];
-        *class = (struct chunk_price){.bucket_count = 1};
+        *class = (struct chunk_price){.bucket_count = 1, .added_s = phases[i].adding_s};
         memcpy(class->phase_s, phases[i].s, sizeof class->phase_s);
         step_add_host(composer->request->stack, division->stage_count, class);
     }
@@ -437,7 +438,7 @@ struct cost composer_cost(struct composer *composer, const struct parallel *para
         class->update_s = step->update_s;
         class->bucket_count = step->bucket_count;
         class->zeroed_s = step->zeroed_s;
-        class->added_s = step->added_s;
+        class->added_s += step->added_s;
         step_add_begins(price.shape.micro_batch_count, class);
     }
     price.tied_reduce_s = once->tied_reduce_s;

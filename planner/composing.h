@@ -19,6 +19,7 @@ struct variant {
 
 struct phases {
     double s[PHASE_COUNT][PART_COUNT];
+    double adding_s;  // see struct block_price
 };
 
 // Chunks of the division at hand, one micro-batch, in one way of sharding and recompute.

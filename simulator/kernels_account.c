@@ -16,36 +16,56 @@ static double peak_of(const struct price_context *context, const struct block_pr
     return compute->device->peak_flop_per_s[precision];
 }
 
+static double roof_of(const struct price_context *context, const struct block_program *block,
+                      const struct ledger_line *line)
+{
+    double bytes_s = line->bytes / context->compute.device->memory_bandwidth_bytes_per_s;
+    if (line->flop <= 0) return bytes_s;
+    return fmax(line->flop / peak_of(context, block, line->instr), bytes_s);
+}
+
+// The row of the kernel that this is a part of; else a row of its own.
+static struct kernel_account *row_of(const struct block_program *block,
+                                     const struct ledger_line *line, struct layer_account *layer)
+{
+    int first = line->instr ? line->instr->kernel - 1 : -1;
+    for (int k = layer->kernel_count - 1; k >= 0 && first >= 0; k--)
+        if (layer->kernels[k].price.instr == &block->instrs[first]) return &layer->kernels[k];
+    struct kernel_account *own = &layer->kernels[layer->kernel_count++];
+    *own = (struct kernel_account){.price = *line};
+    own->price.s = own->price.joined = 0;
+    return own;
+}
+
 static void add_kernel(const struct price_context *context, const struct block_program *block,
                        const struct ledger_line *line, double alone_s, struct layer_account *layer)
 {
     assert(line->bytes >= 0 && line->flop >= 0 && line->count > 0);
-    double bytes_s = line->bytes / context->compute.device->memory_bandwidth_bytes_per_s;
-    struct kernel_account kernel = {
-        .price = line,
-        .flop = line->flop,
-        .bytes = line->bytes,
-        .launch_count = line->count * (1 + line->beside_count),
-        .roof_s = bytes_s,
-        .alone_s = alone_s,
-    };
-    if (line->flop > 0)
-        kernel.roof_s = fmax(line->flop / peak_of(context, block, line->instr), bytes_s);
-    layer->kernels[layer->kernel_count++] = kernel;
-    assert(kernel.roof_s >= 0 && kernel.launch_count >= 0);
-    layer->launch_count += kernel.launch_count;
-    layer->flop += kernel.flop;
-    layer->roof_s += kernel.roof_s;
+    struct kernel_account *kernel = row_of(block, line, layer);
+    double launches = line->count * line->launch_count, roof_s = roof_of(context, block, line);
+    kernel->price.s += line->s;
+    kernel->price.joined += line->joined;
+    kernel->flop += line->flop;
+    kernel->bytes += line->bytes;
+    kernel->launch_count += launches;
+    kernel->roof_s += roof_s;
+    kernel->alone_s += alone_s;
+    assert(roof_s >= 0 && kernel->launch_count > 0);
+    layer->launch_count += launches;
+    layer->flop += line->flop;
+    layer->roof_s += roof_s;
     layer->s += line->s;
 }
 
+// Work that no kernel does (zeros are written by a copy engine) is in the sum alone.
 static void add_line(const struct price_context *context, const struct block_program *block,
                      const struct ledger_line *line, double alone_s, struct layer_account *layer)
 {
+    bool is_part = line->instr && line->instr->kernel;
     switch (line->entry) {
     case ENTRY_OPERATOR:
         layer->alone_s += alone_s;
-        if (line->instr) {
+        if (line->launch_count > 0 || is_part) {
             add_kernel(context, block, line, alone_s, layer);
         } else {
             layer->s += line->s;
@@ -63,21 +83,26 @@ static void add_line(const struct price_context *context, const struct block_pro
     }
 }
 
-// What adds sums of biases in all micro-batches but the first is priced with a chunk's gradients.
-static void add_sums(struct arena *arena, const struct price_context *context,
-                     const struct program *program, const struct block_program *block,
-                     struct layer_account *layer)
+// What adds to gradients in all micro-batches but the first is priced with those of a chunk.
+static void add_sums(const struct price_context *context, const struct program *program,
+                     const struct block_program *block, struct layer_account *layer)
 {
-    double count = gradient_added_sums(context, program, block);
-    if (count <= 0) return;
-    struct ledger_line *line = ARENA_NEW(arena, struct ledger_line, 1);
-    *line = (struct ledger_line){.entry = ENTRY_BEGIN,
-                                 .what = GRADIENT_ADDED_SUM,
-                                 .phase = PHASE_WEIGHT,
-                                 .count = count,
-                                 .s = count * context->compute.device->launch_latency_s};
-    // So few numbers that alone, without the gap in front, it takes no time worth a line.
-    add_kernel(context, block, line, 0, layer);
+    double rounds = step_rounds(context, program), adding = (rounds - 1) / rounds;
+    double count = block->begins.each_time ? 0 : adding * block->begins.added_sums;
+    for (int k = 0; k < layer->kernel_count && stack_is_executed(context->compute.stack); k++) {
+        struct ledger_line *price = &layer->kernels[k].price;
+        if (!price->instr || price->phase != PHASE_WEIGHT) continue;
+        double s = adding * gradient_adding_s(context, block, price->instr);
+        price->s += s, layer->s += s;
+    }
+    struct ledger_line line = {.entry = ENTRY_BEGIN,
+                               .what = GRADIENT_ADDED_SUM,
+                               .phase = PHASE_WEIGHT,
+                               .count = count,
+                               .launch_count = 1,
+                               .s = count * context->compute.device->launch_latency_s};
+    // Of so few numbers that alone, without the gap in front, it takes no time worth a line.
+    if (count > 0) add_kernel(context, block, &line, 0, layer);
 }
 
 // Repetitions of a block program in one micro-batch, on all stages together.
@@ -167,7 +192,7 @@ struct kernels_account kernels_account_make(struct arena *arena,
             double alone_s = next_alone_s(alone, line, &at);
             if (line->block == b) add_line(&context, block, line, alone_s, layer);
         }
-        add_sums(arena, &context, program, block, layer);
+        add_sums(&context, program, block, layer);
     }
     assert(account.peak_flop_per_s > 0);
     return account;

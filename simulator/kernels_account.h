@@ -12,8 +12,8 @@
 // whole steps, in which the clock falls to the power limit and other work runs beside.
 
 struct kernel_account {
-    const struct ledger_line *price;
-    double flop, bytes;   // of all its launches
+    struct ledger_line price;  // of the first operator in it, its seconds those of all
+    double flop, bytes;        // of all its launches
     double launch_count;  // its own and those of the casts in front of it, in the mean micro-batch
     double roof_s;   // the longer of the flop at the peak of the precision that they run in and
                      // of the bytes at the memory's rate, both as on the sheet

@@ -35,6 +35,9 @@ my @questions = (
     'mixtral-8x7b dgx-h100 --nodes 4 --seq-len 4096 --global-batch 128 --recompute full',
     'deepseek-v2-lite dgx-h100 --seq-len 4096 --global-batch 64 --precision fp8 '
         . '--stack megatron-core --recompute selective',
+    # Zeros of what chooses keys are written by no kernel.
+    'deepseek-v3.2 dgx-h200 --nodes 32 --seq-len 4096 --global-batch 512 --stack meshwright '
+        . '--recompute full',
     'llama-3-8b dgx-h200 --seq-len 8192 --global-batch 8 --tp 1 --cp 1 --pp 1 --micro-batch 1 '
         . '--recompute none --stack meshwright --precision fp8',
 );
@@ -56,6 +59,8 @@ for my $question (@questions) {
     check("$question: kernels alone are slower than the sheet, where the device tells of them",
           !grep { $says ? $_->{alone_s} < $_->{roof_s} : exists $_->{alone_s} }
               map { @{ $_->{kernels} } } @{ $account->{layers} });
+    my @none = grep { $_->{launches} <= 0 } map { @{ $_->{kernels} } } @{ $account->{layers} };
+    check("$question: every kernel is launched", !@none, join ', ', map { $_->{name} } @none);
     check("$question: no kernel beats the sheet", !@below,
           join ', ', map { "$_->{name} $_->{phase} $_->{s} < $_->{roof_s}" } @below);
     check("$question: recomputing is in the account where the plan does it",

@@ -15,7 +15,7 @@ static const char *alone_text(struct arena *arena, double alone_s)
 static void kernel_row(struct table *table, const struct kernel_account *kernel)
 {
     struct arena *arena = table->arena;
-    const struct ledger_line *price = kernel->price;
+    const struct ledger_line *price = &kernel->price;
     const char *cells[] = {
         ledger_name_text(arena, price),
         ledger_phase_text(price),
@@ -103,7 +103,7 @@ static bool is_joined(const struct kernels_account *account)
     for (int i = 0; i < account->layer_count; i++)
         for (int k = 0; k < account->layers[i].kernel_count; k++) {
             const struct kernel_account *kernel = &account->layers[i].kernels[k];
-            if (kernel->roof_s > 1.001 * kernel->price->s) return true;
+            if (kernel->roof_s > 1.001 * kernel->price.s) return true;
         }
     return false;
 }
@@ -129,7 +129,7 @@ char *kernels_account_text(struct arena *arena, const struct kernels_account *ac
 
 static void write_kernel(struct json_writer *writer, const struct kernel_account *kernel)
 {
-    const struct ledger_line *price = kernel->price;
+    const struct ledger_line *price = &kernel->price;
     json_open(writer, NULL, '{');
     json_put_text(writer, "name", price->what);
     json_put_text(writer, "phase", ledger_phase_text(price));

@@ -1,5 +1,6 @@
 #include "tests/support/test.h"
 
+#include "cost_models/gemm.h"
 #include "cost_models/gradient_sums.h"
 #include "cost_models/ledger.h"
 #include "tests/support/priced.h"
@@ -33,6 +34,13 @@ static struct chunk_price begun(const struct priced *of, int stage)
     struct chunk_price price = {0};
     const struct program_chunk *chunk = &of->program->chunks[of->program->class_of[stage]];
     gradient_begins_add(&of->context, of->program, chunk, &price);
+    struct price_context unnoted = of->context;
+    unnoted.ledger = NULL;
+    for (int u = 0; u < chunk->use_count; u++) {
+        const struct block_program *block = of->program->blocks[chunk->uses[u].block_program];
+        const struct block_price own = block_price(&unnoted, &of->program->mesh, block, 0);
+        price.added_s += chunk->uses[u].count * own.adding_s;
+    }
     return price;
 }
 static double begins_s(const struct priced *of, int stage)
@@ -92,6 +100,39 @@ static void a_room_begins_in_every_micro_batch(void **state)
     assert_true(gradient_sums_s(&of.context, priced_block(&of, BLOCK_LAYER)) == 0);
 }
 
+// What GEMMs of weights take longer where they read what they add to, of one micro-batch.
+static double reading_s(const struct priced *of, enum block_role role)
+{
+    const struct block_program *block = priced_block(of, role);
+    double s = 0;
+    for (int i = 0; i < block->instr_count; i++) {
+        const struct instr *instr = &block->instrs[i], *joined[CONTRACTION_JOINED_MAX];
+        struct gemm gemm;
+        enum bound bound;
+        bool is_it = instr->phase == PHASE_WEIGHT && instr->kind == OP_CONTRACT &&
+                     contraction_joined(block, instr, joined, &gemm) > 0;
+        if (!is_it) continue;
+        s += gemm_s(&of->context.compute, &gemm, GEMM_ACCUMULATES, &bound) -
+             gemm_s(&of->context.compute, &gemm, GEMM_BEGINS, &bound);
+    }
+    return s;
+}
+
+// A layer's GEMMs write 218 M numbers in fp32 in every micro-batch, and read them in all but one.
+// Other software clears its sums first, and always reads.
+static void products_read_what_they_add_to(void **state)
+{
+    struct priced of = planned(*state, "llama-3-8b", "meshwright", 1, 0);
+    const struct device *device = of.context.compute.device;
+    double each_s = reading_s(&of, BLOCK_LAYER), head_s = reading_s(&of, BLOCK_HEAD);
+    double most_s = 218103808.0 * 4 / device->memory_bandwidth_bytes_per_s /
+                    device->efficiency.gemm_memory_ratio;
+    assert_true(each_s > 0.5 * most_s && each_s < most_s);
+    assert_true(is_near(begun(&of, 0).added_s, 32 * each_s + head_s));
+    struct priced other = planned(*state, "llama-3-8b", "megatron-core", 1, 0);
+    assert_true(begun(&other, 0).added_s == 0);
+}
+
 // The head has begun what is tied to it, unless that is another stage's. Four products of each of
 // 12 layers sum their biases beside, which all micro-batches but the first add by a kernel.
 static void what_is_tied_begins_at_its_last_place(void **state)
@@ -104,12 +145,14 @@ static void what_is_tied_begins_at_its_last_place(void **state)
     double table_s = stream_s(compute, GPT2_TABLE * 4);
     assert_int_equal(priced_block(&of, BLOCK_LAYER)->begins.added_sums, 4);
     assert_true(is_near(begins_s(&of, 0), positions_s));
-    assert_true(is_near(begun(&of, 0).added_s, 48 * launch_s));
+    double each_s = reading_s(&of, BLOCK_LAYER), head_s = reading_s(&of, BLOCK_HEAD);
+    assert_true(is_near(begun(&of, 0).added_s, 48 * launch_s + 12 * each_s + head_s));
     assert_true(is_near(begins_s(&parted, 0), positions_s + table_s));
     assert_true(begins_s(&parted, 1) == 0);
-    assert_true(is_near(begun(&parted, 1).added_s, 4 * layers_of(&parted, 1) * launch_s));
+    double second_s = layers_of(&parted, 1) * (4 * launch_s + each_s) + head_s;
+    assert_true(is_near(begun(&parted, 1).added_s, second_s));
     struct priced shared = planned(*state, "gpt2", "meshwright", 1, 3);
-    double each_s = gradient_sums_s(&shared.context, priced_block(&shared, BLOCK_EMBEDDING));
+    each_s = gradient_sums_s(&shared.context, priced_block(&shared, BLOCK_EMBEDDING));
     assert_true(is_near(each_s, stream_s(compute, (GPT2_TABLE + GPT2_POSITIONS) * 2)));
     each_s = gradient_sums_s(&shared.context, priced_block(&shared, BLOCK_LAYER));
     assert_true(each_s == 0 && begun(&shared, 0).added_s == 0);
@@ -152,7 +195,7 @@ static void lines_are_of_the_operators(void **state)
         assert_true(line->entry == ENTRY_BEGIN && line->of_instr > 0 && line->of_use > 0);
         sum_s += line->s;
     }
-    assert_int_equal(ledger.count, 2 + 4);
+    assert_int_equal(ledger.count, 2 + 4 + 4);
     step_add_begins(of.program->shape.micro_batch_count, &price);
     assert_true(is_near(sum_s, price.phase_s[PHASE_WEIGHT][PART_COMPUTE]));
 }
@@ -162,6 +205,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_table_begins_once_a_step),
         cmocka_unit_test(a_room_begins_in_every_micro_batch),
+        cmocka_unit_test(products_read_what_they_add_to),
         cmocka_unit_test(what_is_tied_begins_at_its_last_place),
         cmocka_unit_test(they_are_in_the_mean_micro_batch),
         cmocka_unit_test(others_begin_every_time),
