@@ -12,16 +12,9 @@ static const struct recorded_draws OPERATORS[] = {
     {WAY_STAGE_TP, {347, 349, 303, 334, 338}},
     {WAY_STAGE_RANKS, {352, 361, 386, 396}},
 };
-static const struct recorded_draws RANKS[] = {{WAY_RANKS_PINNED, {8, 9, 16, 18, 33}}};
-
 static void operators_and_stages_are_searched_as_recorded(void **state)
 {
     recorded_check_draws(*state, OPERATORS, sizeof OPERATORS / sizeof *OPERATORS);
-}
-
-static void pinned_numbers_of_ranks_are_searched_as_recorded(void **state)
-{
-    recorded_check_draws(*state, RANKS, sizeof RANKS / sizeof *RANKS);
 }
 
 struct question {
@@ -86,7 +79,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(operators_and_stages_are_searched_as_recorded),
-        cmocka_unit_test(pinned_numbers_of_ranks_are_searched_as_recorded),
         cmocka_unit_test(shipped_questions_are_answered_as_recorded),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
