@@ -125,7 +125,7 @@ static bool is_faster(const struct search_result *a, const struct search_result 
 // Plans of other meshes that move as much were not asked.
 static void forget_bounds(struct search_result *result)
 {
-    result->bound_s = 0;
+    result->bound_s = result->layers_s = 0;
     for (int i = 0; i < result->cut_count; i++)
         result->cuts[i].bound_s = 0;
 }

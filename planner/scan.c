@@ -372,8 +372,9 @@ static void walk_in_order(struct scan_walk *walk)
         if (!scan_may_take(&walk->scan, entry.bound_s, 0) || has_looked(walk) || stops(walk)) break;
         look(walk, entry);
         double goal_s = ranking->count > 0 ? ranking->items[ranking->count - 1].cost.step_s : 0;
-        report_progress(walk,
-                        goal_s > first_s ? (entry.bound_s - first_s) / (goal_s - first_s) : 0);
+        // Of a family others may be bounded below its first.
+        double done_s = fmax(0, entry.bound_s - first_s);
+        report_progress(walk, goal_s > first_s ? done_s / (goal_s - first_s) : 0);
     }
 }
 

@@ -250,12 +250,39 @@ static void what_else_may_leave_is_asked_where_memory_is_short(void **state)
     assert_true(answered[0] > 0 && answered[1] > 0 && answered[2] > 0 && other > 0);
 }
 
+// States of some layers and gradients leave, asked in the mesh of what moves no gradients: what
+// bounded that bounds nothing of other meshes.
+static void what_is_asked_in_one_mesh_has_no_bound(void **state)
+{
+    struct arena *arena = *state;
+    struct err err = {0};
+    struct search_request request = request_of(arena, 1);
+    struct cluster *two = cluster_load(arena, "dgx-h100", &err);
+    assert_true(cluster_take_gpus(two, 2, &err));
+    request.cluster = two;
+    request.model = model_load(arena, "qwen3-8b", NULL, NULL, &err);
+    request.workload = (struct workload){.seq_len = 4096,
+                                         .global_batch = 1024,
+                                         .precision = PRECISION_BF16,
+                                         .optimizer = OPTIMIZER_ADAMW};
+    request.pins = pins_none();
+    request.pins.search_offload = true;
+    struct search_result result;
+    struct uneven_answer answer;
+    struct outgrown outgrown;
+    assert_true(outgrown_search(arena, &request, false, &result, &answer, &outgrown, &err));
+    assert_true(request.pins.search_gradients && result.best_count > 0);
+    assert_true(result.bound_s == 0 && result.layers_s == 0);
+    assert_int_equal(result.status, SEARCH_FEASIBLE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_last_rung_answers_where_nothing_fits),
         cmocka_unit_test(what_else_may_leave_is_asked_where_memory_is_short),
         cmocka_unit_test(what_fits_is_searched_once),
+        cmocka_unit_test(what_is_asked_in_one_mesh_has_no_bound),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
