@@ -5,6 +5,7 @@
 #include "core/version.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -54,6 +55,8 @@ int main(int argc, char **argv)
     // Its own buffer would be allocated at the first answer, when a file may be written already.
     static char answer[BUFSIZ];
     setvbuf(stdout, answer, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, sizeof answer);
+    // A write past RLIMIT_FSIZE fails and is told like any other.
+    signal(SIGXFSZ, SIG_IGN);
     struct err err = {0};
     const char *name = NULL;
     int status = run(argc, argv, &name, &err);

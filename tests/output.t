@@ -23,6 +23,11 @@ check('one of ours is replaced, and it is said',
       $status == 0 && $out =~ /^Replaced \Q$plan\E/m, $out);
 ($status, $out, $err) = answer_of("$bin plan $asked --json -o $plan");
 check('beside data on standard error', $status == 0 && $err =~ /^note: replaced \Q$plan\E$/m, $err);
+($status, $out, $err) =
+    answer_of("sh -c 'ulimit -f 8; exec $bin plan $asked -o $folder/long.json'");
+check('one longer than the process may write is told, and not there',
+      $status == 4 && $err =~ m{^meshwright plan: cannot write \S+long\.json: File too large$}m
+      && !-e "$folder/long.json", "$status $err");
 
 my $rows    = 'tests/data/runs.jsonl --family kort';
 my %refused = (
