@@ -54,6 +54,7 @@ static void add_kernel(const struct price_context *context, const struct block_p
     layer->launch_count += launches;
     layer->flop += line->flop;
     layer->roof_s += roof_s;
+    layer->alone_s += alone_s;
     layer->s += line->s;
 }
 
@@ -64,7 +65,6 @@ static void add_line(const struct price_context *context, const struct block_pro
     bool is_part = line->instr && line->instr->kernel;
     switch (line->entry) {
     case ENTRY_OPERATOR:
-        layer->alone_s += alone_s;
         if (line->launch_count > 0 || is_part) {
             add_kernel(context, block, line, alone_s, layer);
         } else {

@@ -26,11 +26,11 @@ struct layer_account {
     int layer_count;  // that run so, of one micro-batch, on all stages together
     struct kernel_account *kernels;
     int kernel_count;
-    double launch_count;     // by the host: none of views, or of what a kernel has inside
-    double flop, roof_s, s;  // sums over the kernels; in `s` also copies of what experts keep
-    double alone_s;          // the same as `s`
-    double communication_s;  // of the layer, that nothing hides; and what compute loses to it
-    double host_s;           // that the device waits for the host's launches
+    double launch_count;           // by the host: none of views, or of what a kernel has inside
+    double flop, roof_s, alone_s;  // sums over the kernels
+    double s;                      // the same, and copies of what experts keep
+    double communication_s;        // of the layer, that nothing hides; and what compute loses to it
+    double host_s;                 // that the device waits for the host's launches
 };
 
 struct kernels_account {
