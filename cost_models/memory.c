@@ -316,10 +316,7 @@ static void hold_stage(const struct program *program, const struct stack *stack,
                 hold_block(program, stack, &chunk->uses[u], &bytes[i], holding);
             linear = holding->linear_elements - before;
         }
-        for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
-            holding->sums.elements[kind] += sums.elements[kind];
-            holding->sums.away_elements[kind] += sums.away_elements[kind];
-        }
+        parameter_sums_add(&holding->sums, &sums);
         holding->gradient_elements += gradients;
     }
     add_heaviest(program, bytes, stage, holding);
@@ -423,9 +420,9 @@ static void offload_parts(const struct program *program, const struct stack *sta
     double state_bytes = stack_state_bytes(stack, program->workload.optimizer, precision);
     double host_state_bytes = stack_host_state_bytes(stack, program->workload.optimizer, precision);
     double tier_bytes[TIER_COUNT] = {0};
-    size_t axes = offsetof(struct storage, optimizer_axes);
-    double states = parameter_stored(program, &holding->sums, axes);
-    double away = parameter_away_of_stage(program, stage, &holding->sums, axes);
+    enum stored member = STORED_STATES;
+    double states = parameter_stored(program, &holding->sums, member);
+    double away = parameter_away_of_stage(program, stage, &holding->sums, member);
     tier_bytes[offload->optimizer] += away * host_state_bytes;
     if (offload->optimizer != TIER_DEVICE) {
         double gradient_bytes = stack_gradient_bytes(stack, precision);
@@ -436,8 +433,8 @@ static void offload_parts(const struct program *program, const struct stack *sta
         bool all_away = offload_takes_parameters(offload, -1);
         double weight_bytes = all_away ? 0 : parameter_weight_bytes(precision);
         // Gradients that are kept on the host are there whole, and go through rooms of their own.
-        if (some) axes = offsetof(struct storage, gradient_axes);
-        double kept = parameter_away_of_stage(program, stage, &holding->sums, axes);
+        if (some) member = STORED_GRADIENTS;
+        double kept = parameter_away_of_stage(program, stage, &holding->sums, member);
         parts->buffers_bytes += (int64_t)(bucket * (here * gradient_bytes + weight_bytes));
         tier_bytes[TIER_HOST] += kept * gradient_bytes;
     }

@@ -2,7 +2,6 @@
 #include "core/names.h"
 
 #include <assert.h>
-#include <stddef.h>
 
 struct ties {
     const char *names[TIE_MAX];
@@ -17,6 +16,41 @@ static bool is_new(struct ties *ties, const char *tie)
     assert(ties->count < TIE_MAX);
     ties->names[ties->count++] = tie;
     return true;
+}
+
+static unsigned axes_of(const struct storage *storage, int member)
+{
+    const unsigned axes[STORED_COUNT] = {[STORED_WEIGHTS] = storage->weight_axes,
+                                         [STORED_GRADIENTS] = storage->gradient_axes,
+                                         [STORED_STATES] = storage->optimizer_axes};
+    return axes[member];
+}
+
+static void add(const struct program *program, const struct parameter *parameter, int count,
+                struct parameter_sums *sums)
+{
+    const struct storage *all = &program->storage[parameter->kind];
+    double elements = (double)parameter->elements * count;
+    unsigned split = 0;
+    sums->elements[parameter->kind] += elements;
+    for (int i = 0; i < program->mesh.axis_count; i++)
+        split |= (unsigned)(parameter->layout.of[i] > 0) << i;
+    if (!(split & (all->weight_axes | all->gradient_axes | all->optimizer_axes))) return;
+    const struct storage own = step_storage(program, parameter);
+    for (int member = 0; member < STORED_COUNT; member++)
+        sums->more[parameter->kind][member] +=
+            elements / mesh_size(&program->mesh, axes_of(&own, member)) -
+            elements / mesh_size(&program->mesh, axes_of(all, member));
+}
+
+void parameter_sums_add(struct parameter_sums *sums, const struct parameter_sums *other)
+{
+    for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
+        sums->elements[kind] += other->elements[kind];
+        sums->away_elements[kind] += other->away_elements[kind];
+        for (int member = 0; member < STORED_COUNT; member++)
+            sums->more[kind][member] += other->more[kind][member];
+    }
 }
 
 // A tied parameter is kept once by a stage, however many blocks use it.
@@ -34,7 +68,7 @@ struct parameter_sums parameter_sums(const struct program *program,
             if (step_is_elsewhere(program, chunk, parameter)) continue;
             // What repeats is tied to itself.
             int count = parameter->tie ? 1 : use->count;
-            sums.elements[parameter->kind] += (double)parameter->elements * count;
+            add(program, parameter, count, &sums);
             sums.tensor_count[parameter->kind] += parameter->tensor_count * count;
             if (block->weights_away)
                 sums.away_elements[parameter->kind] += (double)parameter->elements * count;
@@ -44,17 +78,16 @@ struct parameter_sums parameter_sums(const struct program *program,
 }
 
 double parameter_stored(const struct program *program, const struct parameter_sums *sums,
-                        size_t axes)
+                        enum stored member)
 {
-    assert(axes + sizeof(unsigned) <= sizeof(struct storage));
     double elements = 0;
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
-        bool is_kept = parameter_kind_is_trained((enum parameter_kind)kind) ||
-                       axes == offsetof(struct storage, weight_axes);
+        bool is_kept =
+            parameter_kind_is_trained((enum parameter_kind)kind) || member == STORED_WEIGHTS;
         if (!is_kept) continue;
-        const char *storage = (const char *)&program->storage[kind];
-        elements += sums->elements[kind] /
-                    mesh_size(&program->mesh, *(const unsigned *)(const void *)(storage + axes));
+        unsigned axes = axes_of(&program->storage[kind], member);
+        elements += sums->elements[kind] / mesh_size(&program->mesh, axes);
+        elements += sums->more[kind][member];
     }
     return elements;
 }
@@ -65,7 +98,8 @@ double parameter_weights(const struct program *program, const struct parameter_s
     assert(sums->away_elements[kind] <= sums->elements[kind] && "away is a part of all");
     double elements = sums->away_elements[kind];
     if (!away) elements = sums->elements[kind] - elements;
-    return elements / mesh_size(&program->mesh, program->storage[kind].weight_axes);
+    return elements / mesh_size(&program->mesh, program->storage[kind].weight_axes) +
+           (away ? 0 : sums->more[kind][STORED_WEIGHTS]);
 }
 
 double parameter_fetched(const struct program *program, const struct parameter_sums *sums)
@@ -80,11 +114,11 @@ double parameter_fetched(const struct program *program, const struct parameter_s
 
 // Where all layers' states leave, so do those of every block; else block by block.
 double parameter_away(const struct program *program, const struct program_chunk *chunk,
-                      const struct parameter_sums *sums, size_t axes)
+                      const struct parameter_sums *sums, enum stored member)
 {
     const struct offload *offload = &program->parallel.offload;
     if (offload->optimizer == TIER_DEVICE) return 0;
-    if (offload->optimizer_layers == 0) return parameter_stored(program, sums, axes);
+    if (offload->optimizer_layers == 0) return parameter_stored(program, sums, member);
     struct parameter_sums away = {0};
     for (int u = 0; u < chunk->use_count; u++) {
         const struct block_use *use = &chunk->uses[u];
@@ -92,22 +126,22 @@ double parameter_away(const struct program *program, const struct program_chunk 
         for (int i = 0; i < block->parameter_count; i++) {
             const struct parameter *parameter = &block->parameters[i];
             if (step_away(program, use, parameter) & AWAY_STATES)
-                away.elements[parameter->kind] += (double)parameter->elements * use->count;
+                add(program, parameter, use->count, &away);
         }
     }
-    return parameter_stored(program, &away, axes);
+    return parameter_stored(program, &away, member);
 }
 
 double parameter_away_of_stage(const struct program *program, int stage,
-                               const struct parameter_sums *sums, size_t axes)
+                               const struct parameter_sums *sums, enum stored member)
 {
     int chunks = program->shape.chunk_count;
     double elements = 0;
     if (program->parallel.offload.optimizer_layers == 0)
-        return parameter_away(program, NULL, sums, axes);
+        return parameter_away(program, NULL, sums, member);
     for (int c = 0; c < chunks; c++) {
         int class = program->class_of[stage * chunks + c];
-        elements += parameter_away(program, &program->chunks[class], NULL, axes);
+        elements += parameter_away(program, &program->chunks[class], NULL, member);
     }
     return elements;
 }
@@ -134,8 +168,7 @@ double parameter_gradients(const struct program *program, const struct stack *st
                            const struct program_chunk *chunk, const struct parameter_sums *sums)
 {
     double elements = 0;
-    if (!step_has_rooms(program))
-        return parameter_stored(program, sums, offsetof(struct storage, gradient_axes));
+    if (!step_has_rooms(program)) return parameter_stored(program, sums, STORED_GRADIENTS);
     const struct step_rules rules = step_rules_of(stack, program);
     const struct step_end end = step_end_of(program, chunk, &rules);
     for (int i = 0; i < end.group_count; i++)

@@ -10,22 +10,27 @@ struct parameter_sums {
     double
         away_elements[PARAMETER_KIND_COUNT];  // of them, those that blocks fetch (plan/offload.h)
     int tensor_count[PARAMETER_KIND_COUNT];
+    // What a rank keeps beside its shard of all: of parameters that an axis of storage splits
+    // already (heads under Ulysses) it has a part of its own, by member of struct storage.
+    double more[PARAMETER_KIND_COUNT][STORED_COUNT];
 };
 
 struct parameter_sums parameter_sums(const struct program *program,
                                      const struct program_chunk *chunk);
 
+// Adds the parameters of another chunk of a stage.
+void parameter_sums_add(struct parameter_sums *sums, const struct parameter_sums *other);
+
 // Elements of all kinds that one rank keeps, each divided over the axes of its storage; of frozen
-// parameters there is neither gradient nor state. `axes` picks the member of struct storage:
-// offsetof(struct storage, weight_axes), ...
+// parameters there is neither gradient nor state. `member` picks that of struct storage.
 double parameter_stored(const struct program *program, const struct parameter_sums *sums,
-                        size_t axes);
+                        enum stored member);
 // The same of what of a chunk, or of all chunks of a stage, the host updates (struct offload);
 // `sums` are those of the chunk or the stage.
 double parameter_away(const struct program *program, const struct program_chunk *chunk,
-                      const struct parameter_sums *sums, size_t axes);
+                      const struct parameter_sums *sums, enum stored member);
 double parameter_away_of_stage(const struct program *program, int stage,
-                               const struct parameter_sums *sums, size_t axes);
+                               const struct parameter_sums *sums, enum stored member);
 
 // Of one kind what stays of the weights on the device (`away`: of those that do not), divided over
 // the axes of their storage.

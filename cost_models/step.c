@@ -122,7 +122,7 @@ static void add_updates(const struct price_context *context, const struct progra
                         const struct parameter_sums *sums, struct host_share *share,
                         struct chunk_price *price)
 {
-    double states = parameter_stored(program, sums, offsetof(struct storage, optimizer_axes));
+    double states = parameter_stored(program, sums, STORED_STATES);
     share->fetched = fmin(parameter_fetched(program, sums), share->elements);
     bool is_here = program->parallel.offload.optimizer == TIER_DEVICE;
     if (is_here || states - share->elements >= 1)
@@ -155,8 +155,7 @@ static struct chunk_price once_a_step(const struct price_context *context,
     struct chunk_price price = {0};
     double width = stack_gradient_bytes(stack, program->workload.precision);
     double reduce_bytes = stack_reduce_bytes(stack, program->workload.precision);
-    struct host_share host = {.elements = parameter_away(program, chunk, &sums,
-                                                         offsetof(struct storage, optimizer_axes))};
+    struct host_share host = {.elements = parameter_away(program, chunk, &sums, STORED_STATES)};
     double narrow = narrow_share(context, program, chunk, &sums);
     for (int i = 0; i < end.group_count; i++) {
         const struct step_group *group = &end.groups[i];
@@ -182,8 +181,7 @@ static struct chunk_price once_a_step(const struct price_context *context,
         (struct step_counts){end.reduce_count, end.small_count, end.update_count, end.gather_count};
     price.bucket_count = end.reduce_count > 0 ? end.reduce_count : end.gather_count;
     if (price.bucket_count < 1) price.bucket_count = 1;
-    double kept_gradients =
-        parameter_stored(program, &sums, offsetof(struct storage, gradient_axes));
+    double kept_gradients = parameter_stored(program, &sums, STORED_GRADIENTS);
     double walked_bytes = kept_gradients * width * stack->gradient_passes;
     double walked_s = stream_s(&context->compute, walked_bytes);
     add_updates(context, program, &sums, &host, &price);

@@ -335,6 +335,38 @@ static void logits_are_what_the_loss_reads(void **state)
     assert_false(memory_logits_of(&block).saved);
 }
 
+// Under Ulysses a rank has tables of its own heads, which no rank of cp shares: their states are
+// shards of dp alone, where those of all else are of both.
+static void what_is_split_already_is_no_shard(void **state)
+{
+    struct priced of = priced_start(*state, "mamba-2.8b", "dgx-h100", "meshwright");
+    of.parallel.degree[AXIS_CP] = 2;
+    of.parallel.cp_kind = CP_ULYSSES;
+    of.parallel.zero = 1;
+    priced_finish(&of);
+    const struct program *program = of.program;
+    const struct program_chunk *chunk = &program->chunks[0];
+    unsigned cp = mesh_axes_of(&program->mesh, AXIS_CP);
+    bool has_tied = false;
+    double whole = 0, own = 0, dp = of.parallel.degree[AXIS_DP];
+    for (int u = 0; u < chunk->use_count; u++) {
+        const struct block_program *block = program->blocks[chunk->uses[u].block_program];
+        for (int i = 0; i < block->parameter_count; i++) {
+            const struct parameter *parameter = &block->parameters[i];
+            bool is_split = false;
+            for (int a = 0; a < program->mesh.axis_count; a++)
+                is_split = is_split || (cp >> a & 1 && parameter->layout.of[a] > 0);
+            if (parameter->tie && has_tied) continue;
+            has_tied = has_tied || parameter->tie;
+            *(is_split ? &own : &whole) += (double)parameter->elements * chunk->uses[u].count;
+        }
+    }
+    const struct parameter_sums sums = parameter_sums(program, chunk);
+    double stored = parameter_stored(program, &sums, STORED_STATES);
+    assert_true(own > 0 && fabs(stored / (whole / (2 * dp) + own / dp) - 1) < 1e-12);
+    assert_true(parameter_stored(program, &sums, STORED_WEIGHTS) == whole + own);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -353,6 +385,7 @@ int main(void)
         cmocka_unit_test(fp8_runs_keep_what_their_products_read),
         cmocka_unit_test(a_placeholder_gradient_is_kept_of_every_weight_shape),
         cmocka_unit_test(the_reserve_is_told_apart_from_what_is_allocated),
+        cmocka_unit_test(what_is_split_already_is_no_shard),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

@@ -135,8 +135,7 @@ static void states_of_some_layers_leave_the_rest(void **state)
     for (int class = 0; class < some.price->class_count; class ++) {
         const struct program_chunk *chunk = &some.program->chunks[class];
         struct parameter_sums sums = parameter_sums(some.program, chunk);
-        double own =
-            parameter_stored(some.program, &sums, offsetof(struct storage, optimizer_axes));
+        double own = parameter_stored(some.program, &sums, STORED_STATES);
         here_s = kept.price->classes[class].update_s * (own - elements) / own;
         const struct host_share share = {.elements = elements};
         all_s = here_s + host_update(&some.context, some.program, &share).s;

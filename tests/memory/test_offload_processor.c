@@ -159,7 +159,7 @@ static void units_are_copied_one_by_one(void **state)
     double up_s = of.price->classes[0].update_copy_s[1];
     double link = offload_bytes_per_s(&of.context, TIER_HOST);
     const struct parameter_sums sums = parameter_sums(of.program, &of.program->chunks[0]);
-    double elements = parameter_stored(of.program, &sums, offsetof(struct storage, optimizer_axes));
+    double elements = parameter_stored(of.program, &sums, STORED_STATES);
     assert_true(is_near(up_s, 2 * elements / link + 34 * launch_s));
 }
 
