@@ -1,6 +1,7 @@
 #include "planner/compose.h"
 
 #include "cost_models/offload.h"
+#include "plan/lower/casts.h"
 #include "plan/step_end.h"
 #include "planner/choice.h"
 #include "planner/composing.h"
@@ -36,6 +37,19 @@ static bool has_sums(const struct graph *graph)
     return false;
 }
 
+static bool has_only_tokens(const struct graph *graph)
+{
+    for (int b = 0; b < graph->block_count; b++) {
+        for (int t = 0; t < graph->blocks[b].tensor_count; t++) {
+            const struct tensor *tensor = &graph->blocks[b].tensors[t];
+            int seq = tensor_find_dim(tensor, DIM_SEQ);
+            bool is_of_workload = seq >= 0 && tensor->extents[seq].size == 0;
+            if (tensor_find_dim(tensor, DIM_BATCH) >= 0 && !is_of_workload) return false;
+        }
+    }
+    return true;
+}
+
 void composer_group(struct composer *composer, const struct parallel *parallel)
 {
     struct parallel sharded = *parallel, whole = *parallel;
@@ -45,6 +59,7 @@ void composer_group(struct composer *composer, const struct parallel *parallel)
     if (composer->graph != graph) {
         composer->tied = program_tied_position(graph);
         composer->sums = has_sums(graph);
+        composer->only_tokens = has_only_tokens(graph);
     }
     composer->graph = graph;
     assert(graph->block_count <= DIVISION_KIND_MAX && "variants have a place for each kind");
@@ -372,6 +387,17 @@ bool composing_once_hangs(const struct composer *composer, const struct parallel
     return memo_keeps_casts(composer->memo) || parallel->lora.rank > 0 || sums_beside;
 }
 
+// Weights are cast once where the rows that they meet are multiples of a grain on each rank: of odd
+// sequences in some micro-batches alone.
+static int grain_of(const struct composer *composer, const struct parallel *parallel)
+{
+    int64_t ranks = (int64_t)parallel->degree[AXIS_TP] * parallel->degree[AXIS_CP];
+    int64_t odd = composer->request->workload.seq_len % (CASTS_GRAIN * ranks);
+    int shared = parallel->micro_batch & -parallel->micro_batch;
+    if (composer->only_tokens && odd == 0) return CASTS_GRAIN;
+    return shared < CASTS_GRAIN ? shared : CASTS_GRAIN;
+}
+
 const struct step_price *composing_once(struct composer *composer, const struct parallel *parallel,
                                         const struct division *division, const struct division **of)
 {
@@ -381,6 +407,7 @@ const struct step_price *composing_once(struct composer *composer, const struct 
     struct once_key key = once_key(composer, parallel, *of, zero);
     if (hangs)
         key.recompute = 1 + recompute_value(parallel->recompute, parallel->recompute_classes);
+    if (memo_keeps_casts(composer->memo)) key.grain = grain_of(composer, parallel);
     const struct once_entry *found = index_find(&composer->onces, &key);
     if (found) return found->price;
     struct block_program *blocks[DIVISION_WAYS * DIVISION_KIND_MAX];

@@ -38,6 +38,7 @@ struct once_key {
     int sp, axis_count, cp_kind;
     int optimizer;  // where its states are
     int recompute;  // where what happens once hangs on it
+    int grain;      // where casts are kept: what the micro-batch shares with CASTS_GRAIN
     int bucket_bytes;
     struct {
         int32_t size, stride;
@@ -61,8 +62,9 @@ struct composer {
     struct keep_memo answers;
     // of the group
     const struct graph *graph;
-    int tied;   // program_tied_position of the graph
-    bool sums;  // gradients of biases among its weights'
+    int tied;          // program_tied_position of the graph
+    bool sums;         // gradients of biases among its weights'
+    bool only_tokens;  // rows of its activations are those of the sequence, none of pictures
     struct parallel group;
     int64_t group_number;
     struct mesh mesh[2];           // without and with ZeRO: a shard group of its own factors dp

@@ -5,7 +5,6 @@
 #include <assert.h>
 
 enum {
-    GRAIN = 16,   // of the sides of products in 8 bits (executor/cuda/low_precision.c)
     ROW_DIMS = 2  // batch and seq, which a weight's gradient sums
 };
 
@@ -61,7 +60,8 @@ bool casts_is_product(const struct block_program *program, const struct mesh *me
     for (int k = 0; k < 2; k++) {
         if (!is_even(program, mesh, instr_input(program, instr, k))) return false;
     }
-    return instr->gemm.m % GRAIN == 0 && instr->gemm.n % GRAIN == 0 && instr->gemm.k % GRAIN == 0;
+    return instr->gemm.m % CASTS_GRAIN == 0 && instr->gemm.n % CASTS_GRAIN == 0 &&
+           instr->gemm.k % CASTS_GRAIN == 0;
 }
 
 static bool is_castable(const struct casting *casting, const struct instr *instr)

@@ -11,6 +11,9 @@
 // rank alike; those of experts, and what is gathered again for backward, are cast where they are
 // read. GEMMs that run as one share one cast.
 
+// Of the sides of products in 8 bits (executor/cuda/low_precision.c).
+enum { CASTS_GRAIN = 16 };
+
 // Of instructions whose groups are formed; before lifetimes are known. `buffer_capacity`: what the
 // array of buffers had room for when lowering had written it.
 void casts_form(struct arena *arena, struct block_program *program, int buffer_capacity,
