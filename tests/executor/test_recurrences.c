@@ -204,13 +204,11 @@ static void results_are_those_of_the_equations(void **state)
 }
 
 // `adds`: 1 << output that has something already, of the sums over tokens or heads.
-static void check_gradients(struct world *world, unsigned adds)
+static struct kernel_call backward_call(struct world *world, unsigned adds)
 {
-    enum { SUMS_FROM = 2 };
-    int outputs = world->kind == STEADY ? 3 : world->input_count;
     struct kernel_call call = {.op = &world->op,
                                .input_count = world->input_count + 1,
-                               .output_count = outputs,
+                               .output_count = world->kind == STEADY ? 3 : world->input_count,
                                .adds = adds};
     world->op.kind = is_delta(world->kind) ? OP_DELTA_BACKWARD : OP_SCAN_BACKWARD;
     world->op.phase = PHASE_BACKWARD;
@@ -218,12 +216,19 @@ static void check_gradients(struct world *world, unsigned adds)
     call.inputs[0] = world->result;
     call.inputs[0].data = world->d_y;
     memcpy(call.inputs + 1, world->arrays, (size_t)world->input_count * sizeof *call.inputs);
-    for (int i = 0; i < outputs; i++) {
+    for (int i = 0; i < call.output_count; i++) {
         call.outputs[i] = world->arrays[i];
         call.outputs[i].data = world->d_in[i];
         for (int e = 0; e <= world->counts[i] && e < MOST; e++)
             world->d_in[i][e] = 3 + e % 5;
     }
+    return call;
+}
+
+static void check_gradients(struct world *world, unsigned adds)
+{
+    const struct kernel_call call = backward_call(world, adds);
+    int outputs = call.output_count;
     assert_null(world->backend->can_run(&call));
     assert_null(world->backend->run(world->device, STREAM_COMPUTE, &call));
     for (int i = 0; i < outputs; i++) {
@@ -321,6 +326,12 @@ static void what_does_not_fit_is_refused(void **state)
         const char *fault = world.backend->run(world.device, STREAM_COMPUTE, &call);
         if (!fault) fail_msg("case %zu runs", i);
         assert_string_equal(fault, CASES[i].fault);
+        struct kernel_array broken[INPUTS];
+        memcpy(broken, call.inputs, sizeof broken);
+        call = backward_call(&world, 0);
+        memcpy(call.inputs + 1, broken, sizeof broken);
+        assert_string_equal(world.backend->run(world.device, STREAM_COMPUTE, &call),
+                            CASES[i].fault);
         world.backend->close(world.device);
     }
 }
