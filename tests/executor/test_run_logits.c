@@ -3,8 +3,10 @@
 
 #include "core/file.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 // The file of scores that a run leaves (engine/logits.c): its header to the byte, and its numbers
@@ -122,11 +124,57 @@ static void scores_are_those_of_one_rank(void **state)
     are_near(alone, run(*state, case_of("cpu"), 4), 1e-5);
 }
 
+// A disk that takes pieces and is interrupted, or has no room for what is not the first of a file.
+static enum { DISK_WHOLE, DISK_PIECES, DISK_FULL } disk;
+
+ssize_t pwrite(int fd, const void *from, size_t bytes, off_t at)
+{
+    static unsigned calls;
+    if (disk == DISK_FULL && at > 600) {
+        errno = ENOSPC;
+        return -1;
+    }
+    if (disk == DISK_PIECES && ++calls % 3 == 0) {
+        errno = EINTR;
+        return -1;
+    }
+    size_t piece = 9 + calls % 7, taken = disk == DISK_PIECES ? piece : bytes;
+    return syscall(SYS_pwrite64, fd, from, taken < bytes ? taken : bytes, at);
+}
+
+static void disks_may_take_pieces(void **state)
+{
+    const struct scores *whole = run(*state, case_of("cpu-fp64"), 8);
+    disk = DISK_PIECES;
+    are_near(whole, run(*state, case_of("cpu-fp64"), 8), 0);
+    disk = DISK_WHOLE;
+}
+
+static void a_full_disk_ends_the_run(void **state)
+{
+    struct run_case of = case_of("cpu-fp64");
+    struct err why = {0};
+    char path[] = "/tmp/meshwright-logits-XXXXXX";
+    close(mkstemp(path));
+    of.logits = path;
+    disk = DISK_FULL;
+    const struct run_outcome *outcome = run_case_run(*state, &of, &why);
+    disk = DISK_WHOLE;
+    assert_non_null(outcome);
+    assert_false(outcome->done);
+    assert_non_null(strstr(outcome->error, "cannot write "));
+    assert_non_null(strstr(outcome->error, ".partial: No space left on device"));
+    assert_int_equal(access(arena_print(*state, "%s.partial", path), F_OK), -1);
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scores_are_those_of_the_loss),
         cmocka_unit_test(scores_are_those_of_one_rank),
+        cmocka_unit_test(disks_may_take_pieces),
+        cmocka_unit_test(a_full_disk_ends_the_run),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
