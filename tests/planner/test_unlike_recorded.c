@@ -8,7 +8,7 @@
 // shipped models of several families, go as recorded.
 
 static const struct recorded_draws OPERATORS[] = {
-    {WAY_PER_OPERATOR, {290, 261, 282, 264}},
+    {WAY_PER_OPERATOR, {290, 261, 264, 285, 279, 283}},
     {WAY_STAGE_TP, {347, 349, 303, 334, 338}},
     {WAY_STAGE_RANKS, {352, 361, 386, 396}},
 };

@@ -2,6 +2,8 @@
 
 #include "core/file.h"
 #include "planner/choice.h"
+#include "planner/per_operator.h"
+#include "planner/question.h"
 #include "planner/ranking.h"
 #include "planner/uneven.h"
 #include "tests/support/random_question.h"
@@ -47,6 +49,7 @@ void recorded_way(struct search_request *request, enum way way, int seed)
     pins->search_gradients = way == WAY_GRADIENTS;
     if (way == WAY_PARAMETERS) pins->search_parameters = TIER_HOST;
     pins->per_operator = way == WAY_PER_OPERATOR;
+    if (way == WAY_PER_OPERATOR) pins_set(pins, CHOICE_TP, 2, 4);
     pins->search_stage_tp = way == WAY_STAGE_TP;
     pins->search_stage_ranks = way == WAY_STAGE_RANKS;
     pins->branches = way == WAY_BRANCHES ? BRANCHES_ON : BRANCHES_OFF;
@@ -57,6 +60,23 @@ void recorded_way(struct search_request *request, enum way way, int seed)
 static const char *nanoseconds(struct arena *arena, double seconds)
 {
     return isfinite(seconds) ? arena_print(arena, "%lld", (long long)step_ns(seconds)) : "-";
+}
+
+// What layouts of single operators come to for the plan.
+static const char *add_layouts(struct arena *arena, const char *text,
+                               const struct search_request *request,
+                               const struct parallel *parallel)
+{
+    struct arena known = {0}, scratch = {0};
+    const struct evaluation_request question = search_question(request, parallel);
+    struct layout_memo *memo = layout_memo_new(&known, &scratch, request);
+    const struct per_operator found = per_operator_find(arena, &scratch, memo, &question);
+    text = arena_print(arena, "%s\tlayouts %d %d %d %d %.6f %s %s", text, found.operator_count,
+                       found.choice_count, found.change_count, found.priced_count, found.gap_ratio,
+                       nanoseconds(arena, found.table_s), nanoseconds(arena, found.found_s));
+    arena_free(&scratch);
+    arena_free(&known);
+    return text;
 }
 
 const char *recorded_line(struct arena *arena, const char *name,
@@ -84,6 +104,8 @@ const char *recorded_line(struct arena *arena, const char *name,
     for (int i = 0; i < result.cut_count; i++)
         text = arena_print(arena, "%s\t%s %s", text, cut_name(result.cuts[i].cut),
                            nanoseconds(arena, result.cuts[i].bound_s));
+    if (request->pins.per_operator && result.best_count > 0)
+        text = add_layouts(arena, text, request, &result.best[0].parallel);
     return arena_print(arena, "%s\n", text);
 }
 
