@@ -27,13 +27,13 @@ struct composer *composer_new(struct arena *arena, struct arena *scratch, struct
 }
 
 // Whether a gradient may be a sum that the epilogue of another's GEMM writes (JOIN_BIAS_GRADIENT).
-static bool has_sums(const struct graph *graph)
+static bool has_sums(struct memo *memo, const struct graph *graph)
 {
-    for (int b = 0; b < graph->block_count; b++)
-        for (int o = 0; o < graph->blocks[b].op_count; o++) {
-            const struct op *op = &graph->blocks[b].ops[o];
-            if (op->kind == OP_REDUCE && op->phase == PHASE_WEIGHT) return true;
-        }
+    for (int kind = 0; kind < graph->block_count; kind++) {
+        const struct block *block = memo_gradients(memo, graph, kind)->block;
+        for (int o = 0; o < block->op_count; o++)
+            if (block->ops[o].kind == OP_REDUCE && block->ops[o].phase == PHASE_WEIGHT) return true;
+    }
     return false;
 }
 
@@ -58,7 +58,7 @@ void composer_group(struct composer *composer, const struct parallel *parallel)
         memo_graph(composer->memo, parallel->attention, parallel->degree[AXIS_TP]);
     if (composer->graph != graph) {
         composer->tied = program_tied_position(graph);
-        composer->sums = has_sums(graph);
+        composer->sums = has_sums(composer->memo, graph);
         composer->only_tokens = has_only_tokens(graph);
     }
     composer->graph = graph;

@@ -225,11 +225,11 @@ static struct graph_entry *entry_of(struct memo *memo, const struct graph *graph
     return NULL;
 }
 
-static const struct differentiated *gradients_of(struct memo *memo, const struct lower_key *key)
+const struct differentiated *memo_gradients(struct memo *memo, const struct graph *graph, int kind)
 {
-    struct graph_entry *entry = entry_of(memo, key->graph);
+    struct graph_entry *entry = entry_of(memo, graph);
     if (!entry->gradients) entry->gradients = graph_differentiate(memo->arena, entry->graph);
-    return &entry->gradients->blocks[key->kind];
+    return &entry->gradients->blocks[kind];
 }
 
 static struct op_layouts *layouts_of(struct memo *memo, const struct differentiated *facts,
@@ -342,7 +342,7 @@ static struct lower_request request_of(struct memo *memo, const struct lower_key
 {
     const struct search_request *request = memo->request;
     const struct graph *graph = key->graph;
-    const struct differentiated *facts = gradients_of(memo, key);
+    const struct differentiated *facts = memo_gradients(memo, key->graph, key->kind);
     return (struct lower_request){
         .block = &graph->blocks[key->kind],
         .mesh = mesh,

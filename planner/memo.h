@@ -40,6 +40,8 @@ enum stays memo_longest_stay(const struct memo *memo);
 const struct graph *memo_graph(struct memo *memo, enum attention attention, int tp);
 // The same with the memo as a void pointer: struct space_graphs' `of`.
 const struct graph *memo_graph_of(void *memo, enum attention attention, int tp);
+// A kind of its blocks with its backward pass.
+const struct differentiated *memo_gradients(struct memo *memo, const struct graph *graph, int kind);
 
 // The mesh of these choices with its axes in canonical order.
 struct mesh memo_mesh(const struct graph *graph, const struct parallel *parallel);
