@@ -279,7 +279,7 @@ const struct stack *stack_at_release(struct arena *arena, const struct stack *st
 // Of the parts of such a name those that are builds of the stack, joined alike; NULL: none is.
 const char *stack_builds_among(struct arena *arena, const struct stack *stack, const char *release);
 
-// Whether it is taken unasked for a device of this kind ("gpu"; struct device).
+// Whether its software runs on devices of this kind ("gpu"; struct device).
 bool stack_is_for(const struct stack *stack, const char *device_kind);
 
 // The stack as it runs a model with experts or one without: itself, or a copy that offers more or

@@ -104,7 +104,6 @@ const struct stack *stack_load(struct arena *arena, const char *name, struct err
 bool stack_is_for(const struct stack *stack, const char *device_kind)
 {
     static const char *const NAMES[DEVICE_KIND_COUNT] = {"gpu", "npu", "cpu", "tpu", "hpu"};
-    if (stack->only_when_named) return false;
     if (!stack->device_kinds) return true;
     for (int kind = 0; kind < DEVICE_KIND_COUNT; kind++) {
         if (strcmp(NAMES[kind], device_kind) == 0) return stack->device_kinds >> kind & 1;

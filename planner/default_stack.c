@@ -79,7 +79,7 @@ static struct entry *rank_stacks(struct arena *arena, const struct default_stack
     for (int i = 0; i < name_count; i++) {
         struct entry entry = {.stack = stack_load(arena, names[i], err)};
         if (!entry.stack) return NULL;
-        if (!stack_is_for(entry.stack, kind)) continue;
+        if (entry.stack->only_when_named || !stack_is_for(entry.stack, kind)) continue;
         entry.all_count = bands_runs(question->bands, "*", names[i]);
         if (near) entry.run_count = bands_runs(question->bands, near->name, names[i]);
         for (int j = 0; j < question->cluster_count && !near; j++) {

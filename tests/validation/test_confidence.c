@@ -103,6 +103,7 @@ static void one_family_shows_nothing_of_other_devices(void **state)
         {"dgx-a100-80g", "fsdp2", 1, 0.6},
         {"dgx-a100-80g", "fsdp2", 2, 0.8},
         {"dgx-a100-80g", "megatron-core", 1, 0.8},
+        {"dgx-a100-80g", "megatron-zero-bubble", 2, 0.8},  // never taken unasked, but fitted
         {"ascend-910b", "megatron-core", 1, 0.6},
         {"ascend-910b", "mindspeed", 1, 0.6},
         {"mi355x-8", "megatron-core", 2, 0.6},
