@@ -9,8 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-// One micro-batch through one block: its instructions priced and added up by phase, then what
-// communication hides behind compute, then what the host cannot launch in time.
+// One micro-batch through one block: instructions priced and added up by phase, then what hides
+// behind compute, then what the host cannot launch in time.
 
 enum { GROUP_MAX = 16, PRICE_MAX = 48 };
 
@@ -318,21 +318,22 @@ static void overlap_activations(struct memo *memo, unsigned overlap, enum phase 
     tally->compute_s += slowed_s;
 }
 
-// The device waits for the host, or for what is hidden in that wait: communication that is exposed
-// makes the wait shorter, but has no room in it beside what is there. Returns what more compute
-// would hide.
-static double write_phase(const struct stack *stack, struct tally *tally,
-                          double phase_s[PART_COUNT])
+static double device_s_of(const struct tally *tally)
 {
-    double work_s = tally->compute_s + tally->recompute_s;
-    double device_s = work_s + tally->gather_s + tally->scatter_s + tally->fetch_s;
-    for (int part = 0; part < PART_COUNT; part++) {
-        phase_s[part] = tally->comm_s[part];
+    double device_s = tally->compute_s + tally->recompute_s + tally->gather_s + tally->scatter_s;
+    device_s += tally->fetch_s;
+    for (int part = 0; part < PART_COUNT; part++)
         device_s += tally->comm_s[part];
-    }
-    double wait_s =
-        fmax(host_wait_s(stack, device_s, host_s_of(stack, tally)), tally->hiding_s - work_s);
-    assert(isfinite(device_s) && wait_s >= -1e-9 * (device_s + work_s));
+    return device_s;
+}
+
+// The device waits for the host, or for what is hidden in that wait: exposed communication shortens
+// the wait, but has no room in it beside what is there. Returns what more compute would hide.
+static double write_phase(const struct tally *tally, double host_wait_s, double phase_s[PART_COUNT])
+{
+    double wait_s = fmax(host_wait_s, tally->hiding_s - (tally->compute_s + tally->recompute_s));
+    assert(isfinite(wait_s) && wait_s >= -1e-9 * device_s_of(tally));
+    memcpy(phase_s, tally->comm_s, sizeof tally->comm_s);
     phase_s[PART_COMPUTE] += tally->compute_s + wait_s;
     phase_s[PART_RECOMPUTE] += tally->recompute_s;
     phase_s[PART_DP] += tally->gather_s + tally->scatter_s;
@@ -405,9 +406,8 @@ struct block_work *block_work(struct arena *arena, const struct price_context *c
 {
     struct block_work *work = ARENA_NEW(arena, struct block_work, 1);
     int collective_count = 0;
-    for (int i = 0; i < program->instr_count; i++) {
+    for (int i = 0; i < program->instr_count; i++)
         collective_count += program->instrs[i].collective != COLLECTIVE_NONE;
-    }
     work->exchanges = ARENA_NEW(arena, struct exchange, collective_count);
     add_program(context, mesh, program, NULL, work);
     assert(work->exchange_count <= collective_count);
@@ -446,14 +446,20 @@ static struct block_price price_of(struct memo *memo, const struct block_work *w
     int last = is_apart ? PHASE_BACKWARD : PHASE_WEIGHT;
     overlap_parameters(stack, overlap, tallies, PHASE_BACKWARD, last);
     if (is_apart) overlap_parameters(stack, overlap, tallies, PHASE_WEIGHT, PHASE_WEIGHT);
-    struct block_price price = {.adding_s = work->adding_s};
     overlap_fetches(stack, overlap, tallies, PHASE_FORWARD, PHASE_FORWARD);
     tallies[PHASE_FORWARD].fetch_s *= tallies[PHASE_FORWARD].fetch_share;
+    struct block_price price = {.adding_s = work->adding_s};
     price.fetched_s = overlap_fetches(stack, overlap, tallies, PHASE_BACKWARD, last);
+    double device_s[PHASE_COUNT], host_s[PHASE_COUNT], wait_s[PHASE_COUNT];
+    for (int phase = 0; phase < PHASE_COUNT; phase++) {
+        overlap_activations(memo, overlap, (enum phase)phase, work, &tallies[phase]);
+        device_s[phase] = device_s_of(&tallies[phase]);
+        host_s[phase] = host_s_of(stack, &tallies[phase]);
+    }
+    host_waits(stack, device_s, host_s, wait_s);
     for (int phase = 0; phase < PHASE_COUNT; phase++) {
         struct tally *tally = &tallies[phase];
-        overlap_activations(memo, overlap, (enum phase)phase, work, tally);
-        double hideable_s = write_phase(stack, tally, price.phase_s[phase]);
+        double hideable_s = write_phase(tally, wait_s[phase], price.phase_s[phase]);
         if (phase != PHASE_FORWARD) price.hideable_s += hideable_s;
         struct phase_end end = {.gather_s = tally->gather_s,
                                 .scatter_s = tally->scatter_s,
@@ -477,9 +483,8 @@ struct block_price block_work_price(const struct price_context *context, const s
     struct tally tallies[PHASE_COUNT];
     memcpy(tallies, work->tallies, sizeof tallies);
     if (storage) add_storage(&memo, storage, tallies);
-    for (int i = 0; i < work->exchange_count; i++) {
+    for (int i = 0; i < work->exchange_count; i++)
         if (!work->exchanges[i].is_relay) add_exchange(&memo, &work->exchanges[i], tallies);
-    }
     struct block_price price = price_of(&memo, work, tallies, overlap);
     if (storage && storage->each_time) price.adding_s = 0;
     return price;
@@ -491,8 +496,8 @@ struct block_price block_price(const struct price_context *context, const struct
     struct memo memo;
     memo_start(&memo, context, mesh);
     struct arena scratch = {0};
-    struct block_work work = {0};
-    work.exchanges = ARENA_NEW(&scratch, struct exchange, program->instr_count);
+    struct block_work work = {.exchanges =
+                                  ARENA_NEW(&scratch, struct exchange, program->instr_count)};
     add_program(context, mesh, program, &memo, &work);
     struct block_price price = price_of(&memo, &work, work.tallies, overlap);
     arena_free(&scratch);

@@ -82,8 +82,9 @@ static double memory_ratio(const struct trial *trial)
     return is_known ? trial->row->peak_bytes / (double)trial->prediction.peak_bytes : 0;
 }
 
+// Softwares weigh alike; where `or_runs`, runs do instead if that is wider.
 static struct anchored_band band_of(struct arena *arena, struct ratio *ratios, int count,
-                                    const char *source)
+                                    bool or_runs, const char *source)
 {
     if (count == 0) return (struct anchored_band){0};
     int softwares = weigh(ratios, count);
@@ -92,19 +93,21 @@ static struct anchored_band band_of(struct arena *arena, struct ratio *ratios, i
     double low = quantile(ratios, count, LOW * softwares);
     double high = quantile(ratios, count, HIGH * softwares);
     for (int i = 0; i < count; i++)
-        ratios[i].weight = 1;
-    low = fmin(low, quantile(ratios, count, LOW * count));
-    high = fmax(high, quantile(ratios, count, HIGH * count));
+        ratios[i].weight = or_runs ? 1 : ratios[i].weight;
+    double weight = or_runs ? count : softwares;
+    low = fmin(low, quantile(ratios, count, LOW * weight));
+    high = fmax(high, quantile(ratios, count, HIGH * weight));
     assert(low > 0 && low <= high);
     return (struct anchored_band){
         .low_ratio = fmin(floor(low * ROUNDING) / ROUNDING, 1),
         .high_ratio = fmax(ceil(high * ROUNDING) / ROUNDING, 1),
         .row_count = count,
         .family_count = softwares,
-        .source = arena_print(arena,
-                              "5th to 95th percentile of measured / predicted of software that no "
-                              "constant had seen, softwares or runs weighing alike, the wider: %s",
-                              source),
+        .source =
+            arena_print(arena,
+                        "5th to 95th percentile of measured / predicted of software that no "
+                        "constant had seen, softwares%s: %s",
+                        or_runs ? " or runs weighing alike, the wider" : " weighing alike", source),
     };
 }
 
@@ -113,7 +116,7 @@ struct anchored_band band_unfitted_make(struct arena *arena, const struct trials
 {
     int count = 0;
     struct ratio *ratios = find_ratios(arena, trials, tiers, time_ratio, &count);
-    return band_of(arena, ratios, count, source);
+    return band_of(arena, ratios, count, false, source);
 }
 
 struct memory_band band_unfitted_memory(struct arena *arena, const struct trials *trials,
@@ -121,7 +124,7 @@ struct memory_band band_unfitted_memory(struct arena *arena, const struct trials
 {
     int count = 0;
     struct ratio *ratios = find_ratios(arena, trials, tiers, memory_ratio, &count);
-    struct anchored_band band = band_of(arena, ratios, count, source);
+    struct anchored_band band = band_of(arena, ratios, count, true, source);
     return (struct memory_band){
         .stack = MEMORY_OF_ANY,
         .low_ratio = band.low_ratio,

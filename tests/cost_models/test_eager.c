@@ -232,40 +232,69 @@ static double forward_s(const struct priced *of, unsigned overlap, double phase_
     return sum_s;
 }
 
-// A layer that computes for 1 and waits until its host has launched for 4 gathers parameters for
-// more than 4: these 4 are full, so that forward takes as long as the gathers. Where only half of
-// what there is hides them, 2 are hidden and the others follow; what contention adds to compute
-// goes on beside what is hidden. Fewer gathers than the host takes leave what that takes.
+// Seconds that both take together, by the norm of a stack that states none.
+static double both_s(double device_s, double host_s)
+{
+    return cbrt(pow(device_s, 3) + pow(host_s, 3));
+}
+
+// A layer gathers parameters beside a host that launches for four times as long as it computes. Of
+// the gathers that room, or half of it, hides as much, which the host is waited for as well; what
+// contention adds to compute goes on beside what is hidden.
 static void what_is_hidden_in_a_wait_leaves_it_no_room(void **state)
 {
     struct stack stack;
     struct priced of = start(*state, "gpt2", "dgx-h100-x4", &stack);
     of.parallel.zero = 3;
-    stack.host_norm = 64;  // both is the longer of the two
-    stack.host_op_s = 0;
+    stack.host_norm = stack.host_op_s = 0;
     priced_finish(&of);
     double phase_s[PART_COUNT];
     forward_s(&of, 0, phase_s);
-    double work_s = phase_s[PART_COMPUTE];
+    double work_s = phase_s[PART_COMPUTE], host_s = 4 * work_s;
     stack.host_op_s = 1;
     double kernel_count = forward_s(&of, 0, phase_s);
-    stack.host_op_s = 4 * work_s / kernel_count;
+    stack.host_op_s = host_s / kernel_count;
     stack.network_scale /= 32;
     for (int fast = 0; fast < 2; fast++) {
         forward_s(&of, 0, phase_s);
         double gather_s = phase_s[PART_DP];
-        assert_true((gather_s > 4 * work_s) == !fast);
+        assert_true((gather_s > both_s(work_s, host_s)) == !fast);
         static const double RATIOS[][2] = {{1, 0}, {1, 0.25}, {0.5, 0}, {0.5, 0.25}};
         for (int i = 0; i < 4; i++) {
             stack.overlap_ratio = RATIOS[i][0];
             stack.contention_ratio = RATIOS[i][1];
-            double hidden_s = fmin(gather_s, 4 * work_s * RATIOS[i][0]);
+            double hidden_s = fmin(gather_s, both_s(work_s, host_s) * RATIOS[i][0]);
+            double slowed_s = RATIOS[i][1] * hidden_s;
             double whole_s = forward_s(&of, OVERLAP_PARAM_GATHER, phase_s);
             assert_close(phase_s[PART_DP] + work_s, gather_s - hidden_s + work_s);
-            assert_close(whole_s, fmax(4 * work_s, gather_s));
+            double device_s = work_s + slowed_s + gather_s - hidden_s;
+            assert_close(whole_s, fmax(both_s(device_s, host_s), gather_s));
         }
         stack.network_scale *= 32;
     }
+}
+
+// Compute of 3 and 1 beside a host of 1 and 3: with the 2-norm a host that starts anew with each
+// phase is waited for 2 (root 10) - 4, one that runs ahead root 32 - 4, in the shares of before:
+// root 10 - 3 and root 10 - 1.
+static void a_host_that_runs_ahead_is_waited_for_once(void **state)
+{
+    (void)state;
+    struct stack stack = {0};
+    const double device_s[PHASE_COUNT] = {3, 1, 0}, host_s[PHASE_COUNT] = {1, 3, 0};
+    double wait_s[PHASE_COUNT];
+    host_waits(&stack, device_s, host_s, wait_s);
+    assert_close(wait_s[0], cbrt(28) - 3);
+    assert_close(wait_s[1], cbrt(28) - 1);
+    stack.host_norm = 2;
+    host_waits(&stack, device_s, host_s, wait_s);
+    double alone_s = 2 * sqrt(10) - 4, all_s = sqrt(32) - 4;
+    assert_close(wait_s[0], (sqrt(10) - 3) * all_s / alone_s);
+    assert_close(wait_s[1], (sqrt(10) - 1) * all_s / alone_s);
+    assert_true(wait_s[2] == 0);
+    const double none_s[PHASE_COUNT] = {0};
+    host_waits(&stack, device_s, none_s, wait_s);
+    assert_true(wait_s[0] == 0 && wait_s[1] == 0);
 }
 
 int main(void)
@@ -273,6 +302,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(host_and_device_combine_by_the_norm_of_the_stack),
         cmocka_unit_test(a_loss_moves_the_bytes_that_the_stack_says),
+        cmocka_unit_test(a_host_that_runs_ahead_is_waited_for_once),
         cmocka_unit_test(what_is_hidden_in_a_wait_leaves_it_no_room),
         cmocka_unit_test(sums_of_gradients_are_work_of_the_last_phase),
         cmocka_unit_test(some_zero_stages_reduce_behind_backward),
