@@ -114,6 +114,13 @@ static bool measure_product(struct blocks_graph *b, struct blocks_operator *op)
     return is_whole || blocks_fail(b, node, "its weight is not used as one matrix");
 }
 
+static bool is_alike(const struct blocks_graph *b, int a, int other)
+{
+    const struct onnx_tensor *x = tensor_at(b, a), *y = tensor_at(b, other);
+    return x->rank == y->rank && b->apart[a] == b->apart[other] &&
+           memcmp(x->dims, y->dims, (size_t)x->rank * sizeof *x->dims) == 0;
+}
+
 static enum blocks_kind kind_of(const struct blocks_graph *b, const struct blocks_operator *op)
 {
     const struct onnx_node *node = op->node;
@@ -123,10 +130,10 @@ static enum blocks_kind kind_of(const struct blocks_graph *b, const struct block
     if (is_gemm) return BLOCKS_PRODUCT;
     bool adds = strcmp(node->type, "Add") == 0 || strcmp(node->type, "Sum") == 0;
     bool is_sum = adds && op->input_count == 2;
-    for (int i = 0; i < 2 && is_sum; i++) {
-        is_sum = !b->is_trained[op->inputs[i]] &&
-                 blocks_elements(b, op->inputs[i]) == blocks_elements(b, b->root[node->outputs[0]]);
-    }
+    // Sums go by the names of dimensions, which tensors of one shape have alike.
+    for (int i = 0; i < 2 && is_sum; i++)
+        is_sum =
+            !b->is_trained[op->inputs[i]] && is_alike(b, op->inputs[i], b->root[node->outputs[0]]);
     return is_sum ? BLOCKS_ADD : BLOCKS_OPERATOR;
 }
 
@@ -201,6 +208,9 @@ static bool multiplies(const struct onnx_node *node)
 int blocks_batch_dim(const struct blocks_graph *b, int tensor)
 {
     const struct onnx_tensor *t = tensor_at(b, tensor);
+    int64_t inner = 0;
+    int dim = b->batch > 1 ? blocks_sample_dim(b, tensor, &inner) : -1;
+    if (dim >= 0) return dim;
     if (t->rank > 0 && t->dims[0] > 0 && t->dims[0] % b->batch == 0) return 0;
     for (int d = 1; d < t->rank; d++)
         if (t->dims[d] == b->parts[tensor]) return d;
@@ -232,6 +242,7 @@ static bool take_node(struct blocks_graph *b, int index, struct names *names)
         b->is_fixed[node->outputs[0]] = true;
         return true;
     }
+    blocks_set_apart(b, node);
     if (is_prepared(b, node)) return true;
     if (blocks_derive(b, node)) return true;
     if (!take_inputs(b, op)) return false;
@@ -307,6 +318,10 @@ static bool is_answered(const struct blocks_graph *b)
             b->path);
     }
     const struct onnx_tensor *logits = tensor_at(b, b->scores);
+    if (b->apart[b->scores] > 0 && !blocks_is_first(b, b->scores))
+        return err_set(b->err, ERR_INPUT,
+                       "%s: the samples of output %s are not its first dimension", b->path,
+                       logits->name);
     // Behind a global pool images of one pixel may be left.
     bool is_flat =
         logits->rank >= 2 && logits->rank != 3 && product_of(logits->dims, 2, logits->rank) == 1;
@@ -341,6 +356,7 @@ static void take_shape(struct blocks_graph *b, const struct onnx_node *view)
     op->node = node;
     b->maker[to] = at;
     b->parts[to] = b->parts[from];
+    b->apart[to] = b->apart[from];
 }
 
 bool blocks_read(struct blocks_graph *b)
@@ -361,6 +377,7 @@ bool blocks_read(struct blocks_graph *b)
     b->maker = ARENA_NEW(b->arena, int, tensors);
     b->last_reader = ARENA_NEW(b->arena, int, tensors);
     b->parts = ARENA_NEW(b->arena, int64_t, tensors);
+    b->apart = ARENA_NEW(b->arena, int64_t, tensors);
     b->reader_count = ARENA_NEW(b->arena, int, tensors);
     b->seen_count = ARENA_NEW(b->arena, int, tensors);
     b->operators = ARENA_NEW(b->arena, struct blocks_operator, b->graph->node_count);
@@ -371,6 +388,12 @@ bool blocks_read(struct blocks_graph *b)
     }
     find_trained(b);
     if (!find_batch(b)) return false;
+    for (int t = 0; t < tensors; t++) {
+        const struct onnx_tensor *given = tensor_at(b, t);
+        bool is_batched = given->role == ONNX_INPUT && given->rank > 0 && given->dims[0] > 0 &&
+                          given->dims[0] % b->batch == 0;
+        if (is_batched) b->apart[t] = blocks_elements(b, t);
+    }
     for (int n = 0; n < b->graph->node_count; n++) {
         const struct onnx_node *node = &b->graph->nodes[n];
         if (node->pass != ONNX_FORWARD || node->output_count == 0) continue;
@@ -379,6 +402,7 @@ bool blocks_read(struct blocks_graph *b)
         } else if (is_view(b, node)) {
             bool turns = strcmp(node->type, "Transpose") == 0;
             b->view[node->outputs[0]] = node;
+            blocks_set_apart(b, node);
             if (turns) blocks_lay(b, node);
             b->root[node->outputs[0]] = b->root[node->inputs[0]];
             b->is_derived[node->outputs[0]] = b->is_derived[node->inputs[0]];

@@ -6,6 +6,7 @@
 // The forward operators of a graph, without its views, and which tensors they hand on.
 
 enum { INPUTS_MOST = 8, DIFFERENTIATED_MOST = 6 };  // of an operator (models/graph.h)
+enum { DIMS_MOST = 16 };                            // of a tensor (models/onnx/model.h)
 
 enum blocks_kind { BLOCKS_PRODUCT, BLOCKS_OPERATOR, BLOCKS_ADD, BLOCKS_LOSS };
 
@@ -51,6 +52,8 @@ struct blocks_graph {
     double *derived_flop;                  // that making it takes, once for all samples
     bool *is_tied;                         // a weight that the first and the last block read
     bool *is_turned;  // a view of a matrix whose rows are the columns of what it views
+    int64_t *apart;   // of a tensor: how many numbers on the next sample has the same one, in the
+                      // order of the file; 0: it has no samples, or it is not known where
     int64_t *parts;   // of samples, that what made the tensor read; 0
     int *maker, *last_reader, *reader_count;  // of a tensor, among the operators
     int *seen_count;                          // nodes of the file that read a tensor, views too
@@ -82,8 +85,25 @@ bool blocks_is_constant(const struct blocks_graph *blocks, int tensor);
 bool blocks_is_product(const struct onnx_node *node);
 // What an operator does over the places of an image; models/onnx/blocks_places.c
 enum places blocks_places(const struct blocks_graph *blocks, const struct blocks_operator *op);
-// Whether the numbers of its samples lie one behind another, and an operator made them.
+// Finds where the samples of what a node makes lie. models/onnx/blocks_samples.c
+void blocks_set_apart(struct blocks_graph *blocks, const struct onnx_node *node);
+// Whether an operator made it, and where its samples lie is known.
 bool blocks_is_apart(const struct blocks_graph *blocks, int tensor);
+// Whether samples are the first dimension, or parts of them behind one another.
+bool blocks_is_first(const struct blocks_graph *blocks, int tensor);
+// The dimension that has the samples; -1: none, or it is not known. In one sample, `inner` steps
+// along it come before those of the next one.
+int blocks_sample_dim(const struct blocks_graph *blocks, int tensor, int64_t *inner);
+// Where in its sample a number stands that is at this place of the file's order; -1: in another
+// sample than the first.
+int64_t blocks_sample_place(const struct blocks_graph *blocks, int tensor, int64_t place);
+// The step in a sample that one in the file's order is; false: it leaves the sample within `size`.
+bool blocks_sample_step(const struct blocks_graph *blocks, int tensor, int64_t size, int64_t *step);
+// Loops over a sample of `tensor`, of operands with these steps along its dimensions; -1 in
+// `tensors` are weights, and what is not there.
+bool blocks_over_sample(const struct blocks_graph *blocks, int tensor,
+                        const int tensors[LOOPS_INPUTS], int64_t steps[LOOPS_INPUTS][DIMS_MOST],
+                        struct strided *strided);
 // Finds its kernel. One that is given loops goes over all places, as they lie in the whole.
 // models/onnx/blocks_kernel.c
 void blocks_find_kernel(const struct blocks_graph *blocks, struct blocks_operator *op);

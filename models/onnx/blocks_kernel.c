@@ -31,12 +31,25 @@ static bool lies_plain(const struct blocks_graph *b, const struct blocks_operato
     return is_it;
 }
 
+// Whether samples have so many matrices of this size in front of those of the next one, or of all.
+static bool lies_with(const struct blocks_graph *b, int tensor, int64_t size, int64_t *matrices)
+{
+    int64_t apart = b->apart[tensor], own = apart / size;
+    bool is_it = apart > 0 && apart % size == 0 && (*matrices == 0 || *matrices == own);
+    *matrices = own;
+    return is_it || b->batch == 1;
+}
+
 // Both factors are made, and each has a matrix for every group.
 static bool is_of_samples(const struct blocks_graph *b, const struct blocks_operator *op)
 {
-    int64_t left = op->groups * op->rows * op->depth, right = op->groups * op->depth * op->columns;
-    return strcmp(op->node->type, "MatMul") == 0 && blocks_elements(b, op->inputs[0]) == left &&
-           blocks_elements(b, op->inputs[1]) == right;
+    int64_t left = op->rows * op->depth, right = op->depth * op->columns, matrices = 0;
+    return strcmp(op->node->type, "MatMul") == 0 &&
+           blocks_elements(b, op->inputs[0]) == op->groups * left &&
+           blocks_elements(b, op->inputs[1]) == op->groups * right &&
+           lies_with(b, op->node->inputs[0], left, &matrices) &&
+           lies_with(b, op->node->inputs[1], right, &matrices) &&
+           lies_with(b, op->node->outputs[0], op->rows * op->columns, &matrices);
 }
 
 // A weight is read as it lies: whether by columns depends on how often it was turned on the way.
@@ -57,6 +70,7 @@ static bool is_norm(const struct blocks_graph *b, const struct blocks_operator *
 {
     const struct onnx_tensor *x = tensor_at(b, op->inputs[0]);
     if (op->input_count != 3 || op->node->output_count != 3 || x->rank > 4) return false;
+    if (!blocks_is_first(b, op->node->inputs[0])) return false;
     for (int i = 1; i < 3; i++) {
         const struct onnx_tensor *factor = tensor_at(b, op->inputs[i]);
         bool is_each = b->is_trained[op->inputs[i]] && factor->rank == 1 && x->rank > 1 &&
@@ -74,7 +88,8 @@ static bool is_of_two(const struct blocks_graph *b, const struct blocks_operator
     for (int i = 0; i < 2; i++) {
         const struct onnx_tensor *x = tensor_at(b, op->inputs[i]);
         // Kernels tell gradients by their places: both have one.
-        if (b->maker[op->inputs[i]] < 0 || x->rank != y->rank || x->dims[0] != y->dims[0])
+        if (b->maker[op->inputs[i]] < 0 || x->rank != y->rank || x->dims[0] != y->dims[0] ||
+            !blocks_is_first(b, op->inputs[i]))
             return false;
     }
     return true;
@@ -97,7 +112,7 @@ static bool is_row_norm(const struct blocks_graph *b, const struct blocks_operat
     }
     for (int d = x->rank - 1; d > 0 && counted < width && is_it; d--)
         counted *= x->dims[d];
-    return is_it && counted == width;
+    return is_it && counted == width && b->apart[op->node->inputs[0]] % width == 0;
 }
 
 static bool is_whole_input(const struct blocks_graph *b, const struct blocks_operator *op)
@@ -129,7 +144,10 @@ static const char *name_of(const struct blocks_graph *b, const struct blocks_ope
     if (op->kind == BLOCKS_PRODUCT) {
         bool slides = strcmp(type, "Conv") == 0 || strcmp(type, "ConvTranspose") == 0;
         if (!slides) return matrix_name(b, op);
-        return has_rank(b, op->inputs[0], 3, 4) && lies_plain(b, op) ? type : NULL;
+        return has_rank(b, op->inputs[0], 3, 4) && lies_plain(b, op) &&
+                       blocks_is_first(b, op->node->inputs[0])
+                   ? type
+                   : NULL;
     }
     if (op->kind != BLOCKS_OPERATOR || strcmp(type, "Attention") == 0) return NULL;
     if (strcmp(type, "Softmax") == 0) return NULL;
@@ -145,7 +163,12 @@ static const char *name_of(const struct blocks_graph *b, const struct blocks_ope
         if (op->places != PLACES_EACH) return NULL;
         type = "GlobalAveragePool";
     }
-    bool is_known = has_rank(b, op->node->outputs[0], 2, 4) && is_whole_input(b, op);
+    // Where samples are not first, functions of each number alone.
+    int x = op->node->inputs[0], y = op->node->outputs[0];
+    bool is_function = op->input_count == 1 && !op->node->windows && !op->node->reading &&
+                       blocks_elements(b, x) == blocks_elements(b, y) && b->apart[x] == b->apart[y];
+    bool is_known =
+        has_rank(b, y, 2, 4) && is_whole_input(b, op) && (is_function || blocks_is_first(b, x));
     return is_known ? type : NULL;
 }
 

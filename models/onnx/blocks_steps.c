@@ -8,14 +8,12 @@
 // Tensors that are views of others, as the steps of their dimensions in what these hold, and
 // attention, whose kernels read and write heads where they lie.
 
-enum { RANK_MOST = 16 };  // models/onnx/model.h
-
 static const struct onnx_tensor *tensor_at(const struct blocks_graph *b, int tensor)
 {
     return &b->graph->tensors[tensor];
 }
 
-static void plain_steps(const struct onnx_tensor *t, int64_t steps[RANK_MOST])
+static void plain_steps(const struct onnx_tensor *t, int64_t steps[DIMS_MOST])
 {
     int64_t step = 1;
     for (int d = t->rank - 1; d >= 0; d--) {
@@ -26,10 +24,10 @@ static void plain_steps(const struct onnx_tensor *t, int64_t steps[RANK_MOST])
 
 // Of each dimension of a transposition the one of what it reads.
 static bool find_order(const struct onnx_tensor *from, const struct onnx_node *node,
-                       const struct onnx_tensor *to, int order[RANK_MOST])
+                       const struct onnx_tensor *to, int order[DIMS_MOST])
 {
-    int64_t own[RANK_MOST] = {0};
-    bool is_used[RANK_MOST] = {0};
+    int64_t own[DIMS_MOST] = {0};
+    bool is_used[DIMS_MOST] = {0};
     if (!node->reading || from->rank != to->rank) return false;
     plain_steps(from, own);
     for (int d = 0; d < to->rank; d++) {
@@ -46,7 +44,7 @@ static bool find_order(const struct onnx_tensor *from, const struct onnx_node *n
 
 // Another shape of the same numbers: runs of dimensions that go on as one are cut otherwise.
 static bool reshape(const struct onnx_tensor *from, const int64_t *own,
-                    const struct onnx_tensor *to, int64_t steps[RANK_MOST])
+                    const struct onnx_tensor *to, int64_t steps[DIMS_MOST])
 {
     int d = to->rank - 1, at = from->rank - 1;
     while (at >= 0) {
@@ -68,7 +66,7 @@ static bool reshape(const struct onnx_tensor *from, const int64_t *own,
 
 static bool is_plain(const struct onnx_tensor *t, const int64_t *steps)
 {
-    int64_t plain[RANK_MOST] = {0};
+    int64_t plain[DIMS_MOST] = {0};
     bool is_it = true;
     plain_steps(t, plain);
     for (int d = 0; d < t->rank && is_it; d++)
@@ -76,9 +74,14 @@ static bool is_plain(const struct onnx_tensor *t, const int64_t *steps)
     return is_it;
 }
 
-bool blocks_steps(const struct blocks_graph *b, int tensor, int64_t steps[], int64_t *first)
+static bool is_shape(const struct onnx_node *view)
 {
     static const char *const SHAPES[] = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"};
+    return NAME_INDEX(SHAPES, view->type) >= 0;
+}
+
+bool blocks_steps(const struct blocks_graph *b, int tensor, int64_t steps[], int64_t *first)
+{
     const struct onnx_node *view = b->view[tensor];
     const struct onnx_tensor *to = tensor_at(b, tensor);
     *first = 0;
@@ -88,10 +91,14 @@ bool blocks_steps(const struct blocks_graph *b, int tensor, int64_t steps[], int
         if (b->laid[tensor]) memcpy(steps, b->laid[tensor], (size_t)to->rank * sizeof *steps);
         return true;
     }
-    const struct onnx_tensor *from = tensor_at(b, view->inputs[0]);
-    int64_t own[RANK_MOST] = {0};
-    int order[RANK_MOST] = {0};
-    if (!blocks_steps(b, view->inputs[0], own, first)) return false;
+    // Between two shapes another one may be that has no steps.
+    int before = view->inputs[0];
+    while (is_shape(view) && b->view[before] && is_shape(b->view[before]))
+        before = b->view[before]->inputs[0];
+    const struct onnx_tensor *from = tensor_at(b, before);
+    int64_t own[DIMS_MOST] = {0};
+    int order[DIMS_MOST] = {0};
+    if (!blocks_steps(b, before, own, first)) return false;
     bool is_turned = strcmp(view->type, "Transpose") == 0;
     if (!is_turned && view->reading) {
         // A part of a weight, or one that is repeated.
@@ -101,7 +108,7 @@ bool blocks_steps(const struct blocks_graph *b, int tensor, int64_t steps[], int
         memcpy(steps, view->reading->steps, (size_t)to->rank * sizeof *steps);
         return true;
     }
-    if (!is_turned) return NAME_INDEX(SHAPES, view->type) >= 0 && reshape(from, own, to, steps);
+    if (!is_turned) return is_shape(view) && reshape(from, own, to, steps);
     if (!find_order(from, view, to, order)) return false;
     for (int d = 0; d < to->rank; d++)
         steps[d] = own[order[d]];
@@ -131,10 +138,10 @@ void blocks_lay(struct blocks_graph *b, const struct onnx_node *view)
     struct blocks_operator *op = &b->operators[at];
     const struct onnx_tensor *y = tensor_at(b, view->inputs[0]);
     const struct onnx_tensor *to = tensor_at(b, view->outputs[0]);
-    int64_t turned[RANK_MOST] = {0}, *steps = ARENA_NEW(b->arena, int64_t, RANK_MOST);
-    int order[RANK_MOST] = {0};
+    int64_t turned[DIMS_MOST] = {0}, *steps = ARENA_NEW(b->arena, int64_t, DIMS_MOST);
+    int order[DIMS_MOST] = {0};
     if (!op->strided) return;
-    if (!is_same(y, tensor_at(b, tensor)) || !find_order(y, view, to, order) || order[0] != 0) {
+    if (!is_same(y, tensor_at(b, tensor)) || !find_order(y, view, to, order)) {
         drop_kernel(op);
         return;
     }
@@ -142,6 +149,7 @@ void blocks_lay(struct blocks_graph *b, const struct onnx_node *view)
     for (int d = 0; d < to->rank; d++)
         steps[order[d]] = turned[d];
     b->laid[tensor] = steps;
+    b->apart[tensor] = b->apart[view->outputs[0]];
     struct strided *s = ARENA_NEW(b->arena, struct strided, 1);
     if (blocks_attend(b, op, s))
         op->strided = s;
@@ -152,7 +160,7 @@ void blocks_lay(struct blocks_graph *b, const struct onnx_node *view)
 // Whether a reader that goes by the order of the numbers sees them in order.
 static bool is_in_order(const struct blocks_graph *b, int tensor)
 {
-    int64_t steps[RANK_MOST] = {0}, first = 0;
+    int64_t steps[DIMS_MOST] = {0}, first = 0;
     return blocks_steps(b, tensor, steps, &first) && is_plain(tensor_at(b, tensor), steps);
 }
 
@@ -168,16 +176,19 @@ void blocks_check_laid(struct blocks_graph *b)
     }
 }
 
-// The steps of an operand with these dimensions whose samples are apart.
-static bool read_operand(const struct blocks_graph *b, int tensor, int64_t steps[RANK_MOST])
+// The steps of an operand with these dimensions in a sample. Along the first one are the parts of a
+// sample, and then the next sample.
+static bool read_operand(const struct blocks_graph *b, int tensor, int64_t steps[DIMS_MOST])
 {
     const struct onnx_tensor *t = tensor_at(b, tensor);
     int root = b->root[tensor];
-    int64_t first = 0;
+    int64_t first = 0, parts = t->dims[0] / b->batch;
     if (!blocks_steps(b, tensor, steps, &first) || t->dims[0] % b->batch != 0) return false;
-    bool is_deep = t->dims[t->rank - 1] == 1 || steps[t->rank - 1] == 1;
-    return is_deep &&
-           (b->batch == 1 || steps[0] * (t->dims[0] / b->batch) == blocks_elements(b, root));
+    bool is_it = t->dims[t->rank - 1] == 1 || steps[t->rank - 1] == 1;
+    is_it = is_it && (b->batch == 1 || steps[0] * parts == b->apart[root]);
+    for (int d = 0; d < t->rank && is_it; d++)
+        is_it = blocks_sample_step(b, root, d == 0 ? parts : t->dims[d], &steps[d]);
+    return is_it;
 }
 
 enum { QUERY, KEY, VALUE, RESULT };
@@ -185,7 +196,7 @@ enum { QUERY, KEY, VALUE, RESULT };
 // Heads, of which some may share keys: at most two loops.
 static bool add_heads(const struct blocks_graph *b,
                       const struct onnx_tensor *const of[LOOPS_INPUTS],
-                      int64_t steps[LOOPS_INPUTS][RANK_MOST], struct strided *s)
+                      int64_t steps[LOOPS_INPUTS][DIMS_MOST], struct strided *s)
 {
     for (int d = 0; d < of[QUERY]->rank - 2; d++) {
         int64_t heads = of[QUERY]->dims[d], kv = of[KEY]->dims[d];
@@ -206,7 +217,7 @@ bool blocks_attend(const struct blocks_graph *b, const struct blocks_operator *o
 {
     const struct onnx_node *node = op->node;
     const struct onnx_tensor *of[LOOPS_INPUTS];
-    int64_t steps[LOOPS_INPUTS][RANK_MOST] = {0};
+    int64_t steps[LOOPS_INPUTS][DIMS_MOST] = {0};
     struct strided heads = {0};
     if (op->input_count != 3 || node->input_count != 3 || !isfinite(node->scalar)) return false;
     for (int i = 0; i < LOOPS_INPUTS; i++) {

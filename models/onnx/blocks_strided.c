@@ -5,23 +5,9 @@
 
 // What moves numbers, repeats them or cuts them apart, as loops over the numbers of a sample.
 
-enum { RANK_MOST = 16 };  // models/onnx/model.h
-
 static const struct onnx_tensor *tensor_at(const struct blocks_graph *b, int tensor)
 {
     return &b->graph->tensors[tensor];
-}
-
-static bool is_batched(const struct blocks_graph *b, int tensor)
-{
-    const struct onnx_tensor *t = tensor_at(b, tensor);
-    return t->rank > 0 && t->dims[0] > 0 && t->dims[0] % b->batch == 0;
-}
-
-bool blocks_is_apart(const struct blocks_graph *b, int tensor)
-{
-    int root = b->root[tensor];
-    return b->maker[root] >= 0 && is_batched(b, root) && is_batched(b, tensor);
 }
 
 bool blocks_add_loop(struct strided *s, int64_t size, const int64_t steps[LOOPS_INPUTS])
@@ -39,23 +25,17 @@ bool blocks_add_loop(struct strided *s, int64_t size, const int64_t steps[LOOPS_
     return true;
 }
 
-// Along the first dimension the parts of a sample follow each other, and then the next sample.
 static bool move(const struct blocks_graph *b, const struct blocks_operator *op, struct strided *s)
 {
     const struct onnx_node *node = op->node;
-    const struct onnx_tensor *y = tensor_at(b, node->outputs[0]);
     const struct onnx_reading *reading = node->reading;
-    if (!reading || op->input_count != 1 || !blocks_is_apart(b, node->inputs[0]) ||
-        !is_batched(b, node->outputs[0]))
-        return false;
-    int64_t parts = y->dims[0] / b->batch, sample = blocks_elements(b, op->inputs[0]);
-    bool is_apart = b->batch == 1 || reading->steps[0] * parts == sample;
-    s->first[0] = reading->first;
-    for (int d = 0; d < y->rank && is_apart; d++) {
-        const int64_t steps[LOOPS_INPUTS] = {reading->steps[d], 0};
-        is_apart = blocks_add_loop(s, d == 0 ? parts : y->dims[d], steps);
-    }
-    return is_apart && strided_fits(s, 0, sample);
+    const int tensors[LOOPS_INPUTS] = {node->inputs[0], -1, -1, -1};
+    int64_t steps[LOOPS_INPUTS][DIMS_MOST] = {0};
+    if (!reading || op->input_count != 1 || !blocks_is_apart(b, node->inputs[0])) return false;
+    memcpy(steps[0], reading->steps, (size_t)tensor_at(b, node->outputs[0])->rank * sizeof **steps);
+    s->first[0] = blocks_sample_place(b, node->inputs[0], reading->first);
+    return blocks_over_sample(b, node->outputs[0], tensors, steps, s) &&
+           strided_fits(s, 0, blocks_elements(b, op->inputs[0]));
 }
 
 // The step of an operand along dimension `d` of a result with so many; 0 where it repeats.
@@ -73,11 +53,11 @@ static int64_t step_of(const struct onnx_tensor *x, int d, int rank)
 // parts have the same numbers, those of one where the batch is one. Its steps along the dimensions
 // of a result of this rank.
 static bool read_weight(const struct blocks_graph *b, const struct blocks_operator *op, int i,
-                        int rank, int64_t steps[RANK_MOST], int64_t *first)
+                        int rank, int64_t steps[DIMS_MOST], int64_t *first)
 {
     int tensor = op->node->inputs[i];
     const struct onnx_tensor *x = tensor_at(b, tensor);
-    int64_t own[RANK_MOST] = {0};
+    int64_t own[DIMS_MOST] = {0};
     bool is_it = op->inputs[i] == b->root[tensor] && b->is_trained[op->inputs[i]] &&
                  x->rank <= rank && blocks_steps(b, tensor, own, first);
     if (!is_it) return false;
@@ -88,14 +68,18 @@ static bool read_weight(const struct blocks_graph *b, const struct blocks_operat
     return steps[0] == 0 || b->batch == 1;
 }
 
+// Whose samples it is read along; -1: it is a weight.
 static bool read_operand(const struct blocks_graph *b, const struct blocks_operator *op, int i,
-                         const struct onnx_tensor *y, int64_t steps[RANK_MOST], int64_t *first)
+                         const struct onnx_tensor *y, int64_t steps[DIMS_MOST], int64_t *first,
+                         int *of)
 {
     int tensor = op->node->inputs[i];
     const struct onnx_tensor *x = tensor_at(b, tensor);
+    *of = -1;
     if (read_weight(b, op, i, y->rank, steps, first)) return true;
     *first = 0;
-    if (!blocks_is_apart(b, tensor) || x->rank != y->rank || x->dims[0] != y->dims[0]) return false;
+    *of = tensor;
+    if (!blocks_is_apart(b, tensor) || x->rank > y->rank) return false;
     for (int d = 0; d < y->rank; d++)
         steps[d] = step_of(x, d, y->rank);
     return true;
@@ -105,32 +89,35 @@ static bool pair(const struct blocks_graph *b, const struct blocks_operator *op,
 {
     const struct onnx_node *node = op->node;
     const struct onnx_tensor *y = tensor_at(b, node->outputs[0]);
-    int64_t steps[2][RANK_MOST] = {0};
-    if (op->input_count != 2 || node->input_count != 2 || !is_batched(b, node->outputs[0]))
-        return false;
+    int64_t steps[LOOPS_INPUTS][DIMS_MOST] = {0};
+    int tensors[LOOPS_INPUTS] = {-1, -1, -1, -1};
+    if (op->input_count != 2 || node->input_count != 2) return false;
     for (int i = 0; i < 2; i++)
-        if (!read_operand(b, op, i, y, steps[i], &s->first[i])) return false;
-    for (int d = 0; d < y->rank; d++) {
-        const int64_t both[LOOPS_INPUTS] = {steps[0][d], steps[1][d]};
-        if (!blocks_add_loop(s, d == 0 ? y->dims[0] / b->batch : y->dims[d], both)) return false;
-    }
-    return true;
+        if (!read_operand(b, op, i, y, steps[i], &s->first[i], &tensors[i])) return false;
+    return blocks_over_sample(b, node->outputs[0], tensors, steps, s);
 }
 
-// Rows of the whole of several parts stand behind one another, and of each part its own.
+// Rows of the whole of several parts stand behind one another, and of each part its own. Samples
+// are in front of what is cut, or behind it.
 static bool cut(const struct blocks_graph *b, int whole, const int *parts, int count,
                 struct strided *s)
 {
     const struct onnx_tensor *x = tensor_at(b, whole), *first = tensor_at(b, parts[0]);
     int axis = 0;
-    int64_t width = 0, row = 1, rows = 1;
+    int64_t width = 0, row = 1, rows = 1, inner = 0;
     while (axis < x->rank && x->dims[axis] == first->dims[axis])
         axis++;
-    if (axis < 1 || axis == x->rank || !is_batched(b, whole)) return false;
-    for (int i = 0; i < count; i++)
+    int dim = blocks_sample_dim(b, whole, &inner);
+    if (axis == x->rank || dim < 0 || dim == axis) return false;
+    for (int i = 0; i < count; i++) {
+        int64_t own = 0;
         width += tensor_at(b, parts[i])->dims[axis];
+        bool is_alike = b->apart[parts[i]] == 0 ||
+                        (blocks_sample_dim(b, parts[i], &own) == dim && own == inner);
+        if (!is_alike) return false;
+    }
     for (int d = 0; d < x->rank; d++)
-        *(d < axis ? &rows : &row) *= d == 0 ? x->dims[0] / b->batch : x->dims[d];
+        *(d < axis ? &rows : &row) *= d == dim ? x->dims[d] / b->batch : x->dims[d];
     s->count = 1;
     s->sizes[0] = rows;
     s->steps[0][0] = row;
@@ -148,7 +135,7 @@ static bool split(const struct blocks_graph *b, const struct blocks_operator *op
 static bool is_given_out(const struct blocks_graph *b, const struct blocks_operator *op, int i)
 {
     const struct onnx_tensor *x = tensor_at(b, op->node->inputs[i]);
-    int64_t steps[RANK_MOST] = {0}, first = 0, step = 1;
+    int64_t steps[DIMS_MOST] = {0}, first = 0, step = 1;
     bool is_it = read_weight(b, op, i, x->rank, steps, &first) && first == 0;
     for (int d = x->rank - 1; d > 0 && is_it; d--) {
         is_it = x->dims[d] == 1 || steps[d] == step;
@@ -169,32 +156,32 @@ static bool join(const struct blocks_graph *b, const struct blocks_operator *op,
 static bool rows(const struct blocks_graph *b, const struct blocks_operator *op, struct strided *s)
 {
     const struct onnx_tensor *x = tensor_at(b, op->node->inputs[0]);
-    if (op->input_count != 1 || !isfinite(op->node->scalar) ||
-        !blocks_is_apart(b, op->node->inputs[0]) || x->rank < 2)
-        return false;
+    bool is_apart = blocks_is_apart(b, op->node->inputs[0]) && x->rank > 1 &&
+                    b->apart[op->node->inputs[0]] % x->dims[x->rank - 1] == 0;
+    if (op->input_count != 1 || !isfinite(op->node->scalar) || !is_apart) return false;
     s->count = 1;
     s->steps[0][0] = x->dims[x->rank - 1];
     s->sizes[0] = blocks_elements(b, op->inputs[0]) / x->dims[x->rank - 1];
     return true;
 }
 
-// What is read goes to places of the result, along the first dimension as in a move.
+// What is read goes to places of the result.
 static bool place(const struct blocks_graph *b, const struct blocks_operator *op, struct strided *s)
 {
     const struct onnx_node *node = op->node;
     const struct onnx_tensor *x = tensor_at(b, node->inputs[0]);
     const struct onnx_reading *reading = node->reading;
+    const int tensors[LOOPS_INPUTS] = {node->inputs[0], node->outputs[0], -1, -1};
+    int64_t steps[LOOPS_INPUTS][DIMS_MOST] = {0};
     if (!reading || op->input_count != 1 || !blocks_is_apart(b, node->inputs[0]) ||
-        !is_batched(b, node->outputs[0]))
+        b->apart[node->outputs[0]] == 0)
         return false;
-    int64_t parts = x->dims[0] / b->batch, made = blocks_elements(b, node->outputs[0]);
-    bool is_apart = b->batch == 1 || reading->steps[0] * parts == made;
-    s->first[1] = reading->first;
-    for (int d = 0; d < x->rank && is_apart; d++) {
-        const int64_t steps[LOOPS_INPUTS] = {step_of(x, d, x->rank), reading->steps[d]};
-        is_apart = blocks_add_loop(s, d == 0 ? parts : x->dims[d], steps);
-    }
-    return is_apart && strided_fits(s, 1, made);
+    for (int d = 0; d < x->rank; d++)
+        steps[0][d] = step_of(x, d, x->rank);
+    memcpy(steps[1], reading->steps, (size_t)x->rank * sizeof **steps);
+    s->first[1] = blocks_sample_place(b, node->outputs[0], reading->first);
+    return blocks_over_sample(b, node->inputs[0], tensors, steps, s) &&
+           strided_fits(s, 1, blocks_elements(b, node->outputs[0]));
 }
 
 static const struct strided_row {

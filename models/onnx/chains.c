@@ -194,8 +194,8 @@ void chains_join(struct onnx_model *model)
         if (call->is_folded || call->outputs[0] < 0) continue;
         (void)(chain_join_softmax(&c, call) || chain_join_sigmoid(&c, call) ||
                chain_join_gelu(&c, call) || chain_join_product(&c, call) ||
-               chain_join_bias(&c, call) || chain_join_norm(&c, call) ||
-               chain_join_group_norm(&c, call) || chain_join_attention(&c, call) ||
-               join_cast(&c, call));
+               chain_join_drop(&c, call) || chain_join_bias(&c, call) ||
+               chain_join_norm(&c, call) || chain_join_group_norm(&c, call) ||
+               chain_join_attention(&c, call) || join_cast(&c, call));
     }
 }

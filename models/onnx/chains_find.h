@@ -42,6 +42,7 @@ bool chain_join_gelu(const struct chain_model *c, struct onnx_call *call);     /
 bool chain_join_product(const struct chain_model *c, struct onnx_call *call);  // Swish, Mish
 bool chain_join_sigmoid(const struct chain_model *c, struct onnx_call *call);
 bool chain_join_softmax(const struct chain_model *c, struct onnx_call *call);  // chains_norm.c
+bool chain_join_drop(const struct chain_model *c, struct onnx_call *call);     // chains_drop.c
 bool chain_join_bias(const struct chain_model *c, struct onnx_call *call);     // chains_bias.c
 bool chain_join_norm(const struct chain_model *c, struct onnx_call *call);     // chains_norm.c
 bool chain_join_group_norm(const struct chain_model *c,

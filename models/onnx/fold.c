@@ -21,7 +21,10 @@ static bool is_fixed(const struct onnx_model *model, const struct onnx_call *cal
 bool fold_is_constant(const struct onnx_model *model, const struct onnx_call *call)
 {
     if (strcmp(call->type, "Shape") == 0 || strcmp(call->type, "Size") == 0) return true;
-    for (int i = 0; i < call->input_count; i++) {
+    if (strncmp(call->type, "Random", 6) == 0) return false;  // it is drawn anew each step
+    // Of the second input of a CastLike only the type is asked, which is known.
+    int count = strcmp(call->type, "CastLike") == 0 ? 1 : call->input_count;
+    for (int i = 0; i < count; i++) {
         if (!is_fixed(model, call, i)) return false;
     }
     return true;

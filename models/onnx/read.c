@@ -8,6 +8,7 @@
 #include "models/onnx/names.h"
 #include "models/onnx/operators.h"
 #include "models/onnx/program.h"
+#include "models/onnx/sequence.h"
 #include "models/pt2.h"
 #include "models/stablehlo.h"
 
@@ -313,8 +314,9 @@ static void mark_live(struct onnx_model *model)
     }
 }
 
-static bool read_graph(struct onnx_model *model, const Onnx__GraphProto *graph)
+static bool read_graph(struct onnx_model *model, const Onnx__GraphProto *given)
 {
+    const Onnx__GraphProto *graph = sequences_split(model->arena, given);
     struct names names = {0};
     size_t value_count = graph->n_initializer + graph->n_input;
     for (size_t i = 0; i < graph->n_node; i++)

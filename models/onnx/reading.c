@@ -45,21 +45,39 @@ static bool cut(const struct onnx_model *model, const struct onnx_call *call,
     return true;
 }
 
-// One place of a dimension, which the result has no more.
+// The steps that indices go on by along each of their dimensions; false: by others.
+static bool index_steps(const struct onnx_value *at, int64_t size, int64_t steps[RANK_MOST])
+{
+    int64_t own[RANK_MOST] = {0};
+    skip(at, own);
+    for (int d = 0; d < at->rank; d++)
+        steps[d] = at->dims[d] > 1 ? (int64_t)(at->numbers[own[d]] - at->numbers[0]) : 0;
+    for (int64_t i = 0; i < at->elements; i++) {
+        int64_t place = (int64_t)at->numbers[0];
+        for (int d = 0; d < at->rank; d++)
+            place += i / own[d] % at->dims[d] * steps[d];
+        if ((double)place != at->numbers[i] || place >= size || place < -size) return false;
+        if ((place < 0) != (at->numbers[0] < 0)) return false;
+    }
+    return at->elements > 0;
+}
+
+// Places of a dimension, one of them or as many as go on by the same steps.
 static bool choose(const struct onnx_model *model, const struct onnx_call *call,
                    struct onnx_reading *reading, int64_t *steps)
 {
     const struct onnx_value *input = call_input(model, call, 0), *at = call_input(model, call, 1);
-    int64_t axis = attribute_int(call, "axis", 0), own[RANK_MOST] = {0};
-    if (!at || !at->numbers || at->rank > 0) return false;
+    int64_t axis = attribute_int(call, "axis", 0), own[RANK_MOST] = {0}, along[RANK_MOST] = {0};
     if (axis < 0) axis += input->rank;
+    if (!at || !at->numbers || !index_steps(at, input->dims[axis], along)) return false;
     int64_t place = (int64_t)at->numbers[0];
-    if (place < 0) place += input->dims[axis];
-    if (place < 0 || place >= input->dims[axis]) return false;
     skip(input, own);
-    reading->first = place * own[axis];
-    for (int i = 0, made = 0; i < input->rank; i++)
+    reading->first = (place < 0 ? place + input->dims[axis] : place) * own[axis];
+    for (int i = 0, made = 0; i < input->rank; i++) {
         if (i != axis) steps[made++] = own[i];
+        for (int d = 0; i == axis && d < at->rank; d++)
+            steps[made++] = along[d] * own[axis];
+    }
     return true;
 }
 

@@ -49,12 +49,17 @@ bool shape_split(const struct onnx_model *model, struct onnx_call *call)
     int64_t dims[RANK_MOST], left = 0;
     if (!axis_of(model, call, attribute_int(call, "axis", 0), input->rank, &axis)) return false;
     if (!call_ints(model, call, "split", 1, &sizes, &count)) return false;
-    if (count >= 0 && count != parts) {
-        return call_fail(model, call, "%d sizes for %d outputs", count, parts);
-    }
     memcpy(dims, input->dims, (size_t)input->rank * sizeof *dims);
     left = dims[axis];
     int64_t part = (left + parts - 1) / parts;  // the last one is smaller where they do not divide
+    const struct onnx_value *given = call_input(model, call, 1);
+    if (given && given->rank == 0 && count == 1) {
+        part = sizes[0];
+        count = -1;
+    }
+    if (count >= 0 && count != parts) {
+        return call_fail(model, call, "%d sizes for %d outputs", count, parts);
+    }
     for (int i = 0; i < parts; i++) {
         dims[axis] = count >= 0 ? sizes[i] : part < left ? part : left;
         if (dims[axis] < 0 || dims[axis] > left) {

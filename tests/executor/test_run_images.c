@@ -17,6 +17,8 @@
 #define JAX "tests/data/stablehlo/convolutions.mlir"
 #define DROPPED "tests/data/pt2/dropped.pt2"
 #define ATTENDS "tests/data/pt2/attends.pt2"
+#define BEHIND "tests/data/onnx/behind.onnx"
+#define BERNOULLI "tests/data/onnx/bernoulli.onnx"
 #define UNET "tests/data/onnx/unet_small.onnx"
 
 static const double TOLERANCE = 1e-11;
@@ -149,10 +151,10 @@ static void programs_of_jax_learn_as_in_jax(void **state)
     learns_as_told(*state, "tests/data/stablehlo", "mlir", 8, 4);
 }
 
-// tests/judges/images.py
+// tests/judges/images.py, and moves.py: layers of PyTorch whose samples stand behind their places
 static void networks_learn_as_in_pytorch(void **state)
 {
-    learns_as_told(*state, "tests/data/onnx", "onnx", 4, 3);
+    learns_as_told(*state, "tests/data/onnx", "onnx", 4, 4);
 }
 
 // tests/judges/moves.py
@@ -169,6 +171,7 @@ static void permutations_equal_one_rank(void **state)
     for (size_t i = 0; i < sizeof TRIED / sizeof *TRIED; i++) {
         equals_one_rank(*state, DROPPED, &PLANS[TRIED[i]]);
         equals_one_rank(*state, ATTENDS, &PLANS[TRIED[i]]);
+        equals_one_rank(*state, BEHIND, &PLANS[TRIED[i]]);
     }
     struct run_case pairs = case_of(*state, DROPPED), all = pairs;
     all.parallel.micro_batch = BATCH;
@@ -176,6 +179,27 @@ static void permutations_equal_one_rank(void **state)
     const char *difference =
         run_outcome_difference(*state, expected, run_case_done(*state, &all), TOLERANCE);
     if (difference) fail_msg("one micro-batch: %s", difference);
+}
+
+static int count_of(const char *text, const char *word)
+{
+    int count = 0;
+    while ((text = strstr(text, word))) {
+        count++;
+        text++;
+    }
+    return count;
+}
+
+// The same network as ONNX writes it, of numbers that are drawn, is not one with a constant mask.
+static void what_bernoulli_draws_is_dropped(void **state)
+{
+    int expected = count_of(text_of(*state, DROPPED), "\"DropPath\"");
+    assert_true(expected > 0);
+    assert_int_equal(count_of(text_of(*state, BERNOULLI), "\"DropPath\""), expected);
+    assert_int_equal(count_of(text_of(*state, BERNOULLI), "\"scalar\":0.25"),
+                     count_of(text_of(*state, DROPPED), "\"scalar\":0.25"));
+    equals_one_rank(*state, BERNOULLI, &PLANS[5]);
 }
 
 // What JAX writes as separate operators are kernels: biases, means, functions.
@@ -312,6 +336,7 @@ int main(void)
         cmocka_unit_test(a_softmax_at_the_end_changes_nothing),
         cmocka_unit_test(permutations_learn_as_in_pytorch),
         cmocka_unit_test(permutations_equal_one_rank),
+        cmocka_unit_test(what_bernoulli_draws_is_dropped),
         cmocka_unit_test(programs_of_jax_equal_one_rank),
         cmocka_unit_test(strips_are_radius_times_edge_times_channels),
         cmocka_unit_test(emulated_gpus_compute_what_a_cpu_does),

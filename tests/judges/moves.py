@@ -1,22 +1,24 @@
 """Exports a network that permutes, cuts, shuffles and drops as tests/data/pt2/moved.pt2 and dropped.pt2, and one that
-attends as attends.pt2, trains the first and the last for a step on one CPU rank, and holds loss and gradients against
-PyTorch's: moves.py MESHWRIGHT. Writes what PyTorch says into tests/data/pt2/steps.tsv, for
+attends as attends.pt2, one whose samples stand behind its places as tests/data/onnx/behind.onnx, and what drops as
+bernoulli.onnx there; trains what draws nothing for a step on one CPU rank, and holds loss and gradients against
+PyTorch's: moves.py MESHWRIGHT. Writes what PyTorch says into steps.tsv of these folders, for
 tests/executor/test_run_images.c.
 
 Of the program come weights before and after a step of SGD, and the data by their definition
-(executor/engine/images.c). Needs torch (made with 2.15) and numpy."""
+(executor/engine/images.c). Needs torch (made with 2.15), onnx, onnxscript and numpy."""
 import os
 import sys
 import tempfile
 
 import numpy
+import onnx
 import torch
 from torch.nn import functional
 
 from drawn import RATE, draw, train
 from peaks import strip
 
-FOLDER = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + '/tests/data/pt2'
+FOLDER = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + '/tests/data'
 BATCH, SEED, LAYERS, SHARE = 4, 7, 3, 0.75
 
 
@@ -99,19 +101,48 @@ class Attends(torch.nn.Module):
         return self.head(self.layers(self.stem(x)).flatten(2).mean(2))
 
 
+class Behind(torch.nn.Module):
+    """PyTorch's own layers, (places, batch, width), with two more tokens behind the places."""
+    def __init__(self, width=8, more=2):
+        super().__init__()
+        self.stem, self.head = torch.nn.Conv2d(3, width, 3, 2, 1), torch.nn.Linear(width, 5)
+        self.more = torch.nn.Conv2d(3, more * width, 16)
+        self.layers = torch.nn.Sequential(*(
+            torch.nn.TransformerEncoderLayer(width, 2, 2 * width, 0.0, 'gelu', layer_norm_eps=2.0**-10) for _ in range(LAYERS)))
+
+    def forward(self, x):
+        rows = self.stem(x).flatten(2).permute(2, 0, 1)
+        more = self.more(x).view(len(x), -1, rows.shape[2]).transpose(0, 1)
+        rows = self.layers(torch.cat((rows, more)).relu())
+        return self.head(rows[3::2].mean(0) - rows[-1])
+
+
 def parameter(name, found):
     """Layers have the names of the first of them, and their place in the sequence behind these."""
     parts = name.split('.')
     at = int(parts[1]) if parts[0] == 'layers' else 0
-    base = '_'.join(['p', *(['layers', '0'] if parts[0] == 'layers' else parts[:1]), *parts[2 if parts[0] == 'layers' else 1:]])
-    keys = sorted((key for key in found if key.rsplit('.', 1)[0] == base), key=lambda key: int(key.rsplit('.', 1)[1]))
+    base = ['layers', '0', *parts[2:]] if parts[0] == 'layers' else parts
+    names = ['_'.join(['p', *base]), '.'.join(base)]
+    keys = sorted((key for key in found if key.rsplit('.', 1)[0] in names), key=lambda key: int(key.rsplit('.', 1)[1]))
     return found[keys[at]]
 
 
-def compare(name, model, program):
+def write_onnx(model, path):
+    """Without what PyTorch says of its lines."""
+    with tempfile.TemporaryDirectory() as scratch:
+        torch.onnx.export(model, (torch.zeros(BATCH, 3, 16, 16),), f'{scratch}/whole.onnx', dynamo=True, optimize=False,
+                          external_data=True, verbose=False)
+        file = onnx.load(f'{scratch}/whole.onnx', load_external_data=False)
+    for part in (file, file.graph, *file.graph.node, *file.graph.initializer, *file.graph.input, *file.graph.output):
+        del part.metadata_props[:]
+    del file.graph.value_info[:]
+    onnx.save(file, path)
+
+
+def compare(path, model, program):
     gradients = {}
     with tempfile.TemporaryDirectory() as scratch:
-        loss_of_run, found = train(program, f'{FOLDER}/{name}.pt2', scratch, BATCH, SEED)
+        loss_of_run, found = train(program, f'{FOLDER}/{path}', scratch, BATCH, SEED)
     for key, weight in model.named_parameters():
         of = parameter(key, found)
         gradients[key] = of['first_moment'].reshape(weight.shape)
@@ -125,6 +156,7 @@ def compare(name, model, program):
         expected = weight.grad.numpy()
         squares += (expected ** 2).sum()
         worst = max(worst, numpy.abs(gradients[key] - expected).max() / max(1e-3, numpy.abs(expected).max()))
+    name = os.path.basename(path).split('.')[0]
     error = abs(loss.item() - loss_of_run) / loss.item()
     print(f'{name}: loss {loss.item():.6f}, off by {error:.1e}; {len(gradients)} gradients, off by {worst:.1e} at most')
     assert len(gradients) == len(found) and error < 1e-12 and worst < 1e-9
@@ -134,10 +166,17 @@ def compare(name, model, program):
 def main():
     for name, model in (('moved', Moved(False)), ('dropped', Moved(True)), ('attends', Attends())):
         torch.manual_seed(1)
-        strip(torch.export.export(model.train(), (torch.zeros(BATCH, 3, 16, 16),)), f'{FOLDER}/{name}.pt2')
-    rows = [compare('moved', Moved(False).double(), sys.argv[1]), compare('attends', Attends().double(), sys.argv[1])]
-    with open(f'{FOLDER}/steps.tsv', 'w') as file:
-        file.writelines(rows)
+        strip(torch.export.export(model.train(), (torch.zeros(BATCH, 3, 16, 16),)), f'{FOLDER}/pt2/{name}.pt2')
+    for name, model in (('behind', Behind()), ('bernoulli', Moved(True))):
+        write_onnx(model.train(), f'{FOLDER}/onnx/{name}.onnx')
+    rows = {'pt2': [compare('pt2/moved.pt2', Moved(False).double(), sys.argv[1]),
+                    compare('pt2/attends.pt2', Attends().double(), sys.argv[1])],
+            'onnx': [compare('onnx/behind.onnx', Behind().double(), sys.argv[1])]}
+    with open(f'{FOLDER}/onnx/steps.tsv') as file:
+        rows['onnx'] = [row for row in file if not row.startswith('behind')] + rows['onnx']
+    for folder, of in rows.items():
+        with open(f'{FOLDER}/{folder}/steps.tsv', 'w') as file:
+            file.writelines(of)
 
 
 if __name__ == '__main__':
