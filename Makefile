@@ -409,7 +409,7 @@ LONG_PROGRAMS = anchor branches_search calibrate_device communicator_mpi cuda_sd
                 money_places offload pins place_fewest place_tables proof proof_drawn reference \
                 run_bits run_branches run_chosen run_experts run_families run_grid run_half \
                 run_half_bits run_handed run_images run_nccl run_offload run_pooled run_random \
-                run_scan run_video search streams whatif_between whatif_placed
+                run_scan run_ties run_video search streams whatif_between whatif_placed
 LONG = $(LONG_SCRIPTS:%=tests/%.t) $(LONG_PROGRAMS:%=$(BUILD)/tests/test_%)
 # What takes longest begins first, so that no core is idle at the end.
 LONGEST = $(addprefix tests/,transcript.t executed.t device_memory.t checkpoint.t run.t reshard.t \

@@ -4,6 +4,7 @@
 #include "plan/boundary.h"
 #include "plan/step_end.h"
 
+#include <assert.h>
 #include <math.h>
 
 // Axes of a stage over which the outputs of a block are whole: as many equal copies would be sent.
@@ -140,35 +141,36 @@ double between_hop_s(const struct price_context *context, const struct program *
     return worst_s;
 }
 
-static struct group_shape tied_pair(const struct price_context *context,
-                                    const struct program *program, unsigned stages)
+static struct group_shape tied_group(const struct price_context *context, const struct mesh *mesh,
+                                     const struct tied *tied)
 {
-    const struct mesh *mesh = &program->mesh;
     if (goes_by_pairs(context, mesh))
-        return mesh_group_between(mesh, context->cluster, program->tied.first_stage,
-                                  program->tied.last_stage);
-    struct group_shape pair = mesh_group(mesh, context->cluster, stages);
-    bool in_one_node = pair.node_count == 1;
-    pair.rank_count = 2;
-    pair.node_count = in_one_node ? 1 : 2;
-    pair.ranks_per_node = pair.ranks_per_node_least = in_one_node ? 2 : 1;
-    return pair;
+        return mesh_group_of_stages(mesh, context->cluster, tied->stages, tied->stage_count);
+    struct group_shape group = mesh_group(mesh, context->cluster, mesh_axes_of(mesh, AXIS_PP));
+    if (tied->stage_count == group.rank_count) return group;
+    if (tied->stage_count > 2)
+        return mesh_group_of_stages(mesh, context->cluster, tied->stages, tied->stage_count);
+    bool in_one_node = group.node_count == 1;
+    group.rank_count = 2;
+    group.node_count = in_one_node ? 1 : 2;
+    group.ranks_per_node = group.ranks_per_node_least = in_one_node ? 2 : 1;
+    return group;
 }
 
-// The first and the last stage add up their halves of a gradient, all other ranks of them at once.
-double between_tied_s(const struct price_context *context, const struct program *of)
+double between_tied_s(const struct price_context *context, const struct program *of,
+                      const struct tied *tied)
 {
     struct program room;
-    const struct program *program = program_at(of, of->tied.first_stage, &room);
+    const struct program *program = program_at(of, tied->stages[0], &room);
     const struct mesh *mesh = &program->mesh;
-    unsigned stages = mesh_axes_of(mesh, AXIS_PP);
-    if (program->tied.elements == 0 || program->shape.stage_count == 1) return 0;
-    struct group_shape pair = tied_pair(context, program, stages);
+    struct group_shape group = tied_group(context, mesh, tied);
     double width = stack_reduce_bytes(context->compute.stack, program->workload.precision);
-    double bytes = (double)program->tied.elements * width /
+    double bytes = (double)tied->elements * width /
                    mesh_size(mesh, program->storage[PARAMETER_DENSE].gradient_axes);
-    struct step_message message = {ENTRY_TIED, COLLECTIVE_ALL_REDUCE, stages, bytes, 1};
-    return message_group_s(context, &pair, &message);
+    struct step_message message = {ENTRY_TIED, COLLECTIVE_ALL_REDUCE, mesh_axes_of(mesh, AXIS_PP),
+                                   bytes, 1};
+    assert(tied->elements > 0 && tied->stage_count > 1);
+    return message_group_s(context, &group, &message);
 }
 
 // Norms of parameters, among the ranks of each stage: of the stage where that takes longest.

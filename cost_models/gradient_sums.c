@@ -1,6 +1,7 @@
 #include "cost_models/gradient_sums.h"
 #include "cost_models/gemm.h"
 #include "cost_models/ledger.h"
+#include "plan/ties.h"
 
 #include <assert.h>
 
@@ -84,21 +85,21 @@ double gradient_sums_s(const struct price_context *context, const struct block_p
     return s + zeros_s(context, &program->begins, true, width);
 }
 
-static bool is_tied(const struct block_program *block)
+// Whether a tie of a block is one of the blocks behind it in the chunk, or of the head that the
+// embedding's stage has as well.
+static bool goes_on(const struct program *program, const struct program_chunk *chunk, int use)
 {
-    for (int i = 0; i < block->parameter_count; i++)
-        if (block->parameters[i].tie) return true;
+    const struct block_program *block = program->blocks[chunk->uses[use].block_program];
+    for (int p = 0; p < block->parameter_count; p++) {
+        const char *tie = block->parameters[p].tie;
+        for (int u = use + 1; tie && u < chunk->use_count; u++)
+            if (ties_has(program->blocks[chunk->uses[u].block_program]->block, tie)) return true;
+        const struct graph *graph = program->graph;
+        const struct block *head = &graph->blocks[graph->sequence[graph->sequence_count - 1]];
+        bool may_be = tie && chunk->first && !chunk->last && ties_has(head, tie);
+        if (may_be && ties_at(program, 0, tie) < 0) return true;
+    }
     return false;
-}
-
-// Backward comes to the last of those that are tied first. One on the first stage has another
-// behind it, which may be on the same.
-static bool begins_tied(const struct program *program, const struct program_chunk *chunk, int use)
-{
-    if (chunk->first && program->tied.elements == 0) return false;
-    for (int u = use + 1; u < chunk->use_count; u++)
-        if (is_tied(program->blocks[chunk->uses[u].block_program])) return false;
-    return true;
 }
 
 void gradient_begins_add(const struct price_context *context, const struct program *program,
@@ -112,8 +113,10 @@ void gradient_begins_add(const struct price_context *context, const struct progr
         const struct block_use *use = &chunk->uses[u];
         const struct block_program *block = program->blocks[use->block_program];
         if (block->begins.each_time) continue;
-        bool has_tied = block->begins.tied_elements > 0 && begins_tied(program, chunk, u);
-        price->zeroed_s += use->count * zeros_s(context, &block->begins, has_tied, width);
+        // Backward comes to the last of those that are tied first, which repeats nothing.
+        bool has_tied = block->begins.tied_elements > 0 && !goes_on(program, chunk, u);
+        price->zeroed_s += (use->count - 1) * zeros_s(context, &block->begins, false, width) +
+                           zeros_s(context, &block->begins, has_tied, width);
         price->added_s += use->count * block->begins.added_sums * launch_s;
         ledger_turn_to_part(context->ledger, u, -1);
         double adding = use->count * (rounds - 1) / rounds;

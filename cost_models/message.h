@@ -23,7 +23,8 @@ double messages_s(const struct price_context *context, const struct mesh *mesh,
 
 // What stages hand to each other. Every hop is as long as the longest of them.
 double between_hop_s(const struct price_context *context, const struct program *program);
-// Both ends of a tie add up their halves of a gradient.
-double between_tied_s(const struct price_context *context, const struct program *of);
+// All stages of a tie add up their parts of a gradient.
+double between_tied_s(const struct price_context *context, const struct program *of,
+                      const struct tied *tied);
 // What all ranks wait for before they update.
 double between_norm_s(const struct price_context *context, const struct program *program);

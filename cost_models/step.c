@@ -267,6 +267,18 @@ bool step_post_validated(const struct stack *stack, const struct parallel *paral
     return stack->post_validation && !schedule_row(parallel->schedule)->backward_fused;
 }
 
+static struct tied_price *price_ties(struct arena *arena, const struct price_context *context,
+                                     const struct program *program)
+{
+    struct tied_price *prices = ARENA_NEW(arena, struct tied_price, program->tie_count + 1);
+    for (int i = 0; i < program->tie_count; i++) {
+        const struct tied *tied = &program->ties[i];
+        prices[i] = (struct tied_price){tied->stages, tied->stage_count,
+                                        between_tied_s(context, program, tied)};
+    }
+    return prices;
+}
+
 struct step_price *step_price_of_blocks(struct arena *arena, const struct price_context *context,
                                         const struct program *program,
                                         const struct block_price *blocks, const double *known_hop_s)
@@ -293,7 +305,8 @@ struct step_price *step_price_of_blocks(struct arena *arena, const struct price_
         .reduce_overlapped = overlap & OVERLAP_GRAD_REDUCE,
         .gather_overlapped = overlap & OVERLAP_PARAM_GATHER,
         .overlap_ratio = stack->overlap_ratio,
-        .tied_reduce_s = between_tied_s(context, program),
+        .ties = price_ties(arena, context, program),
+        .tie_count = program->tie_count,
         .norm_s = between_norm_s(context, program),
         .streams = step_streams(&program->workload),
         .post_validated = step_post_validated(stack, parallel),

@@ -39,6 +39,13 @@ struct chunk_price {                          // one class of chunks
                        // last backward of the chunk; where there is none, of the gathering
 };
 
+// Stages that sum the gradient of a parameter that all of them have (struct tied).
+struct tied_price {
+    const int *stages;
+    int stage_count;
+    double s;
+};
+
 struct step_price {
     struct schedule_shape shape;
     enum schedule_kind schedule;
@@ -49,8 +56,9 @@ struct step_price {
     double hop_s;                   // activation or gradient between neighbouring stages
     bool hop_overlapped;
     bool reduce_overlapped, gather_overlapped;
-    double overlap_ratio;  // speed of reduce and gather while compute runs beside them
-    double tied_reduce_s;  // tied parameters on two stages, after their gradient reduction
+    double overlap_ratio;     // speed of reduce and gather while compute runs beside them
+    struct tied_price *ties;  // behind the gradient reductions, one after the other
+    int tie_count;
     double norm_s;  // the global gradient norm, and norms of parameters: every rank waits for
                     // the slowest
     bool streams;   // nobody waits for a norm: buckets are updated as they come, beside what is

@@ -345,6 +345,7 @@ struct graph {
     const int *alone;
     bool has_group_norm;      // what a scan makes is normed by groups, or by all where there is one
     int64_t seq_len_max;      // positions the model was made for; 0 = unknown
+    bool ties_are_wide;       // parameters are tied otherwise than of the first block and the last
     int stage_count_max;      // pipeline stages that can share its tied parameters; 0 = any number
     int64_t vocab_padded;     // what the graph uses: a multiple of 128 * tp when tp was given
     int64_t parameter_count;  // unpadded, tied parameters once, without multi-token prediction

@@ -7,6 +7,8 @@
 struct import_options {
     bool flash;              // one OP_ATTENTION, or the chain contract, softmax, dropout, contract
     bool dropout;            // honour the dropout of the config (a stack may train without)
+    bool ties_pairs;         // software sums a tied gradient over a pair of stages (struct graph,
+                             // stage_count_max), ours over any
     int64_t vocab_multiple;  // pad the vocabulary to a multiple of this (128 * tp); 0 or 1 = none
 };
 

@@ -117,11 +117,10 @@ bool branches_split(const struct graph *graph, int stage_count, int *stage_layer
     return true;
 }
 
-static const char *hindrance(const struct graph *graph, const struct parallel *parallel)
+static const char *hindrance(const struct parallel *parallel)
 {
     if (!schedule_row(parallel->schedule)->runs_trees) return "schedules of several chunks a stage";
-    if (parallel->replica_count > 0) return "--replica-batches";
-    return graph->stage_count_max > 0 ? "parameters that blocks of several stages read" : NULL;
+    return parallel->replica_count > 0 ? "--replica-batches" : NULL;
 }
 
 bool branches_check(const struct graph *graph, const struct parallel *parallel, struct err *err)
@@ -130,7 +129,7 @@ bool branches_check(const struct graph *graph, const struct parallel *parallel, 
     if (!graph->alone)
         return err_set(err, ERR_USAGE, "--branches: %s is a chain of blocks, without branches",
                        graph->name);
-    const char *why = hindrance(graph, parallel);
+    const char *why = hindrance(parallel);
     if (why) return err_set(err, ERR_USAGE, "--branches: not with %s", why);
     int stage_count = parallel->degree[AXIS_PP], begins[BEGINS_MAX] = {0};
     struct arena scratch = {0};

@@ -3,6 +3,7 @@
 #include "plan/branches.h"
 #include "plan/layout/rules.h"
 #include "plan/stays.h"
+#include "plan/ties.h"
 
 #include <assert.h>
 #include <string.h>
@@ -181,88 +182,6 @@ static void classify_chunks(struct building *building)
     }
 }
 
-static int64_t elements_tied_to(const struct block_program *block, const char *tie)
-{
-    for (int i = 0; i < block->parameter_count; i++) {
-        const char *other = block->parameters[i].tie;
-        if (other && strcmp(other, tie) == 0) return block->parameters[i].elements;
-    }
-    return 0;
-}
-
-int64_t program_tied_elements(const struct block_program *first, const struct block_program *last)
-{
-    int64_t sum = 0;
-    for (int i = 0; i < first->parameter_count; i++) {
-        const struct parameter *parameter = &first->parameters[i];
-        // Nothing is done to what is frozen, wherever there is a copy of it.
-        if (!parameter->tie || !parameter_kind_is_trained(parameter->kind)) continue;
-        int64_t elements = elements_tied_to(last, parameter->tie);
-        assert(elements == 0 || elements == parameter->elements);
-        sum += elements;
-    }
-    return sum;
-}
-
-static bool shares_tie(const struct block *a, const struct block *b)
-{
-    for (int i = 0; i < a->tensor_count; i++) {
-        for (int k = 0; a->tensors[i].tie && k < b->tensor_count; k++) {
-            const char *tie = b->tensors[k].tie;
-            if (tie && strcmp(tie, a->tensors[i].tie) == 0) return true;
-        }
-    }
-    return false;
-}
-
-int program_tied_position(const struct graph *graph)
-{
-    const struct block *first = &graph->blocks[graph->sequence[0]];
-    for (int i = graph->sequence_count - 1; i > 0; i--) {
-        if (shares_tie(first, &graph->blocks[graph->sequence[i]])) return i;
-    }
-    return 0;
-}
-
-static int stage_at(const struct program *program, int position)
-{
-    int count = program->shape.stage_count * program->shape.chunk_count;
-    for (int i = 0; i < count; i++) {
-        const struct chunk_span *span = &program->spans[i];
-        bool holds = position >= span->first && position < span->first + span->count;
-        if (holds) return i / program->shape.chunk_count;
-    }
-    assert(false && "a block is on no stage");
-    return -1;
-}
-
-static const struct block_program *any_of(const struct program *program, const int *variants)
-{
-    int way = 0;
-    while (variants[way] < 0)
-        way++;
-    assert(way < VARIANT_COUNT);
-    return program->blocks[variants[way]];
-}
-
-// A tie joins the first block of the sequence with the last that has it, the head or a prediction
-// module in front of it; on one stage it is one buffer.
-static void find_tied(struct building *building)
-{
-    struct program *program = building->program;
-    const struct graph *graph = program->graph;
-    int position = program_tied_position(graph);
-    int first_stage = stage_at(program, 0), last_stage = stage_at(program, position);
-    if (first_stage == last_stage) return;
-    // Neither changes a parameter: whichever variant the stage holds will do.
-    const int *firsts = variant_at(building, graph->sequence[0], first_stage);
-    const int *lasts = variant_at(building, graph->sequence[position], last_stage);
-    const struct block_program *first = any_of(program, firsts), *last = any_of(program, lasts);
-    program->tied.first_stage = first_stage;
-    program->tied.last_stage = last_stage;
-    program->tied.elements = program_tied_elements(first, last);
-}
-
 bool program_fetches(const struct graph *graph, int kind, const struct offload *offload, int layer)
 {
     const struct block *block = &graph->blocks[kind];
@@ -338,7 +257,7 @@ struct program *program_lower(struct arena *arena, const struct graph *graph,
     for (int i = 0; i < variant_count; i++)
         building.variants[i] = -1;
     classify_chunks(&building);
-    find_tied(&building);
+    ties_find(arena, program);
     return program;
 }
 

@@ -33,10 +33,13 @@ struct program_chunk {       // one class
     int64_t parameter_elements;  // local, of all its blocks
 };
 
-// A parameter that lives on two stages (tied embeddings): its gradient is partial over the pair.
-struct tied_reduce {
-    int first_stage, last_stage;
-    int64_t elements;
+// A parameter that lives on several stages (tied embeddings, a table that layers share): its
+// gradient is partial over these.
+struct tied {
+    const char *tie;
+    const int *stages;  // ascending, two at least
+    int stage_count;
+    int64_t elements;  // local
 };
 
 // Storage layouts (ZeRO): what of each kind of parameter a rank keeps: the mesh axes the storage is
@@ -91,7 +94,8 @@ struct program {
     int chunk_class_count;
     int *class_of;  // [stage * vpp + chunk]
     struct schedule_shape shape;
-    struct tied_reduce tied;                  // elements 0 = none
+    const struct tied *ties;  // in the order in which the stages first have them (plan/ties.h)
+    int tie_count;
     struct chunk_span *spans;                 // [stage * vpp + chunk]
     const struct stage_in_flight *in_flight;  // [stage], those that are asked about; NULL: the
                                               // memory model asks the schedule (slower)
@@ -127,11 +131,6 @@ struct storage program_stores(const struct program *program, const struct block_
 // What ZeRO splits over which axes.
 struct storage program_storage(const struct mesh *mesh, const struct parallel *parallel,
                                enum parameter_kind kind);
-// The last position of the sequence whose block is tied to the first (tied embeddings, the table of
-// a prediction module); 0 = none is.
-int program_tied_position(const struct graph *graph);
-// Elements of the parameters that two blocks tie together.
-int64_t program_tied_elements(const struct block_program *first, const struct block_program *last);
 
 // The legality of choices beyond what types say: everything that must divide, with the nearest
 // values that do. ERR_USAGE. Does not look at memory. Where `err` is set already the answer is yes

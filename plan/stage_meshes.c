@@ -4,6 +4,7 @@
 #include "plan/layout/rules.h"
 #include "plan/program.h"
 #include "plan/stages.h"
+#include "plan/ties.h"
 
 #include <assert.h>
 
@@ -164,42 +165,16 @@ static bool check_fold(const struct graph *graph, const struct parallel *paralle
                                                    : "the same finer axes for all of the stages");
 }
 
-// The stage that has a block of the sequence.
-static int stage_at(const struct parallel *parallel, const struct chunk_span *spans, int position)
-{
-    int count = parallel->degree[AXIS_PP] * parallel->vpp;
-    for (int i = 0; i < count; i++) {
-        if (position >= spans[i].first && position < spans[i].first + spans[i].count)
-            return i / parallel->vpp;
-    }
-    assert(false && "a block is on no stage");
-    return 0;
-}
-
 static bool check_tied(const struct graph *graph, const struct parallel *parallel, struct err *err)
 {
-    int position = program_tied_position(graph);
-    if (position == 0) return true;
+    if (!ties_any(graph)) return true;
     struct arena scratch = {0};
     struct chunk_span *spans =
         ARENA_NEW(&scratch, struct chunk_span, parallel->degree[AXIS_PP] * parallel->vpp);
-    bool done = stages_split(graph, parallel, spans, err);
-    int first = done ? stage_at(parallel, spans, 0) : 0;
-    int last = done ? stage_at(parallel, spans, position) : 0;
+    bool done =
+        stages_split(graph, parallel, spans, err) && ties_check(graph, parallel, spans, err);
     arena_free(&scratch);
-    if (!done) return false;
-    int tps[] = {parallel_stage_tp(parallel, first), parallel_stage_tp(parallel, last)};
-    int ranks[] = {parallel_stage_ranks(parallel, first), parallel_stage_ranks(parallel, last)};
-    if (ranks[0] != ranks[1])
-        return err_set(err, ERR_USAGE,
-                       "--stage-ranks: stages %d and %d share tied embeddings, which lie in one "
-                       "layout; give both as many ranks, not %d and %d",
-                       first, last, ranks[0], ranks[1]);
-    if (tps[0] == tps[1]) return true;
-    return err_set(err, ERR_USAGE,
-                   "--stage-tp: stages %d and %d share tied embeddings, which lie in one layout; "
-                   "give both as many ranks of tp, not %d and %d",
-                   first, last, tps[0], tps[1]);
+    return done;
 }
 
 bool stage_meshes_check(const struct graph *graph, const struct workload *workload,

@@ -10,17 +10,17 @@ static int module_count(const struct graph *graph)
     return graph->blocks[graph->sequence[graph->sequence_count - 2]].mtp;
 }
 
-// Tied parameters are summed by the first stage and the last one that has them: what three places
-// of a model read, or every layer, two stages may share, or none but one.
+// Other software sums tied parameters over the first stage and the last one: what three places of a
+// model read, or every layer, two stages may share there, or none but one.
 static bool check_ties(const struct graph *graph, const struct parallel *parallel, struct err *err)
 {
     int stages = parallel->degree[AXIS_PP], most = graph->stage_count_max;
-    if (most == 0 || stages == 1) return true;
-    if (stages > most)
+    if (!graph->ties_are_wide || stages == 1) return true;
+    if (most > 0 && stages > most)
         return err_set(
             err, ERR_USAGE,
             "--pp %d: so many stages cannot share the parameters that several blocks of %s read; "
-            "the most is %d",
+            "the most is %d, but any number with --stack meshwright",
             stages, graph->name, most);
     return parallel->vpp == 1 ||
            err_set(

@@ -1,6 +1,7 @@
 #include "plan/step_end.h"
 
 #include "plan/passes.h"
+#include "plan/ties.h"
 
 #include <assert.h>
 #include <math.h>
@@ -133,14 +134,13 @@ unsigned step_away(const struct program *program, const struct block_use *use,
 bool step_is_elsewhere(const struct program *program, const struct program_chunk *chunk,
                        const struct parameter *parameter)
 {
-    const struct tied_reduce *tied = &program->tied;
-    if (!parameter->tie || chunk->first || tied->first_stage != tied->last_stage) return false;
-    const struct block *block = &program->graph->blocks[program->graph->sequence[0]];
-    for (int t = 0; t < block->tensor_count; t++) {
-        const char *other = block->tensors[t].tie;
-        if (other && strcmp(other, parameter->tie) == 0) return true;
-    }
-    return false;
+    if (!parameter->tie || chunk->first || !chunk->last) return false;
+    const struct schedule_row *row = schedule_row(program->parallel.schedule);
+    const struct schedule_shape *shape = &program->shape;
+    int last = shape->stage_count * shape->chunk_count - 1;
+    const struct graph *graph = program->graph;
+    return row->stage_of(shape, 0) == row->stage_of(shape, last) &&
+           ties_has(&graph->blocks[graph->sequence[0]], parameter->tie);
 }
 
 static bool is_tie(const char *a, const char *b)

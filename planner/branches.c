@@ -36,7 +36,7 @@ bool branches_are_asked(const struct search_request *request)
     if (!may_be) return false;
     struct arena scratch = {0};
     const struct graph *graph = graph_of(&scratch, request);
-    bool is_asked = graph->alone && graph->stage_count_max == 0;
+    bool is_asked = graph->alone != NULL;
     arena_free(&scratch);
     return is_asked;
 }

@@ -3,6 +3,7 @@
 #include "cost_models/offload.h"
 #include "plan/lower/casts.h"
 #include "plan/step_end.h"
+#include "plan/ties.h"
 #include "planner/choice.h"
 #include "planner/composing.h"
 
@@ -57,7 +58,7 @@ void composer_group(struct composer *composer, const struct parallel *parallel)
     const struct graph *graph =
         memo_graph(composer->memo, parallel->attention, parallel->degree[AXIS_TP]);
     if (composer->graph != graph) {
-        composer->tied = program_tied_position(graph);
+        composer->has_ties = ties_any(graph);
         composer->sums = has_sums(composer->memo, graph);
         composer->only_tokens = has_only_tokens(graph);
     }
@@ -307,16 +308,6 @@ struct program composing_program(struct composer *composer, const struct paralle
     }
     assert(division->stage_count == parallel->degree[AXIS_PP]);
     assert(division->chunk_count == parallel->vpp && program.shape.micro_batch_count >= 1);
-    const struct schedule_row *row = schedule_row(parallel->schedule);
-    int last = division->stage_count * division->chunk_count - 1;
-    program.tied.first_stage = row->stage_of(&program.shape, 0);
-    program.tied.last_stage = row->stage_of(&program.shape, last);
-    int tied = composer->tied;
-    if (tied > 0 && program.tied.first_stage != program.tied.last_stage) {
-        program.tied.elements =
-            program_tied_elements(blocks[division_block(graph->sequence[0], false, STAYS_NOT)],
-                                  blocks[division_block(graph->sequence[tied], false, STAYS_NOT)]);
-    }
     return program;
 }
 
@@ -413,6 +404,7 @@ const struct step_price *composing_once(struct composer *composer, const struct 
     struct block_program *blocks[DIVISION_WAYS * DIVISION_KIND_MAX];
     composing_blocks(composer, parallel, blocks);
     struct program program = composing_program(composer, parallel, *of, blocks);
+    if (composer->has_ties) ties_find(composer->arena, &program);
     return once_put(composer, &key, &program);
 }
 
@@ -441,7 +433,6 @@ struct step_price composing_steady(struct composer *composer, const struct paral
     price.class_count = division->class_count;
     price.class_of = division->class_of;
     price.runs = division->runs;
-    price.tied_reduce_s = 0;
     return price;
 }
 
@@ -468,7 +459,8 @@ struct cost composer_cost(struct composer *composer, const struct parallel *para
         class->added_s += step->added_s;
         step_add_begins(price.shape.micro_batch_count, class);
     }
-    price.tied_reduce_s = once->tied_reduce_s;
+    price.ties = once->ties;
+    price.tie_count = once->tie_count;
     price.norm_s = once->norm_s;
     return closed_form_after(&composer->paths, &price);
 }

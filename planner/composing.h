@@ -62,7 +62,7 @@ struct composer {
     struct keep_memo answers;
     // of the group
     const struct graph *graph;
-    int tied;          // program_tied_position of the graph
+    bool has_ties;
     bool sums;         // gradients of biases among its weights'
     bool only_tokens;  // rows of its activations are those of the sequence, none of pictures
     struct parallel group;

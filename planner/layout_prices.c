@@ -1,6 +1,7 @@
 #include "planner/layout_prices.h"
 
 #include "plan/layout/annotations.h"
+#include "plan/ties.h"
 #include "simulator/closed_form.h"
 
 #include <assert.h>
@@ -274,16 +275,6 @@ static bool ties_hold(struct layout_prices *prices, struct laid *const *laid)
     return prices->ties_hold;
 }
 
-// The block at a position of the sequence; what is recomputed changes no parameter.
-static const struct block_program *block_at(const struct program *program, int position, int stage)
-{
-    int kind = program->graph->sequence[position], i = 0;
-    int mesh = parallel_mesh_of(&program->parallel, stage);
-    while (program->origins[i].kind != kind || program->origins[i].mesh != mesh)
-        i++;
-    return program->blocks[i];
-}
-
 // Of blocks without rules in a plan that has some elsewhere: lowering asks whether there are any.
 static const struct layout_rule ELSEWHERE = {.operator= "" };
 
@@ -318,10 +309,7 @@ static struct program lay_out(struct layout_prices *prices, struct laid *const *
         program.blocks[i] = block->light;
         block_prices[i] = block->price;
     }
-    if (program.tied.elements > 0)
-        program.tied.elements = program_tied_elements(
-            block_at(&program, 0, program.tied.first_stage),
-            block_at(&program, program_tied_position(program.graph), program.tied.last_stage));
+    if (program.tie_count > 0) ties_find(prices->memo->scratch, &program);
     return program;
 }
 

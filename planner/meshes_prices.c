@@ -2,6 +2,7 @@
 
 #include "core/divisor.h"
 #include "cost_models/stack.h"
+#include "plan/ties.h"
 #include "planner/choice.h"
 #include "planner/meshes_check.h"
 #include "planner/question.h"
@@ -47,7 +48,7 @@ int mesh_shapes_layers(const struct mesh_shapes *shapes)
 
 bool mesh_shapes_are_tied(const struct mesh_shapes *shapes)
 {
-    return program_tied_position(shapes->graph) > 0;
+    return ties_any(shapes->graph);
 }
 
 // A pipeline of four such stages: a layer in all but the third, which has all others. A model of

@@ -60,6 +60,19 @@ static double hops_of(const struct step_price *price, int stage)
     return 2.0 * neighbours * shape->micro_batch_count;
 }
 
+// Each tie is a line, in their order.
+static bool has_tie(const struct sources *sources, const struct ledger_line *line)
+{
+    int tie = 0;
+    for (const struct ledger_line *at = sources->ledger->lines; at < line; at++)
+        tie += at->entry == ENTRY_TIED;
+    assert(tie < sources->price->tie_count);
+    const struct tied_price *tied = &sources->price->ties[tie];
+    for (int i = 0; i < tied->stage_count; i++)
+        if (tied->stages[i] == sources->stage) return true;
+    return false;
+}
+
 static double line_uses(const struct sources *sources, const struct ledger_line *line)
 {
     double rounds = sources->price->shape.micro_batch_count;
@@ -70,9 +83,8 @@ static double line_uses(const struct sources *sources, const struct ledger_line 
         line->entry == ENTRY_TASK || line->entry == ENTRY_COPY || line->entry == ENTRY_BEGIN;
     if (each_round) return rounds * sources->chunk_uses[line->chunk];
     if (line->chunk >= 0) return sources->chunk_uses[line->chunk];
-    int last = sources->price->shape.stage_count - 1;
     if (line->entry == ENTRY_HOP) return sources->hops;
-    if (line->entry == ENTRY_TIED) return sources->stage == 0 || sources->stage == last ? 1 : 0;
+    if (line->entry == ENTRY_TIED) return has_tie(sources, line);
     return 1;
 }
 

@@ -1,5 +1,7 @@
 #include "simulator/closed_form.h"
 
+#include "simulator/tied.h"
+
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -296,7 +298,9 @@ static struct finish finish_of(const struct form *form, double wait_s)
     const struct step_price *price = form->price;
     int last = price->shape.stage_count - 1, run_count = form->runs->run_count;
     struct finish finish = {0};
-    double pair_s = 0, rise_s = 0, first_s = 0;
+    bool has_ties = price->tie_count > 0;
+    struct stage_finish stages[STAGE_MAX];
+    double rise_s = 0;
     for (int i = 0; i < run_count; i++) {
         struct stage_run run = form->runs->runs[i];
         struct ends ends = ends_at(form, i);
@@ -310,24 +314,20 @@ static struct finish finish_of(const struct form *form, double wait_s)
         if (price->streams) after_s += tail.update_s;
         finish.reduce_s += run.count * exposed_s;
         if (price->streams) tail.update_s = 0;
-        if (i == 0) first_s = tail.update_s;
         if (tail.update_s > finish.update_s) finish.update_s = tail.update_s;
         double reduced_s = latest_s(form, ends) + after_s;
+        double begin_s = price->post_validated ? step_begin_s(price, run.first, rise_s) : 0;
+        for (int s = run.first; has_ties && s < run.first + run.count; s++)
+            stages[s] = (struct stage_finish){reduced_s, tail.update_s - begin_s};
         if (reduced_s > finish.norm_at_s) finish.norm_at_s = reduced_s;
         if (price->post_validated) {
-            double period_s = reduced_s + tail.update_s - step_begin_s(price, run.first, rise_s);
-            finish.period_s = fmax(finish.period_s, period_s);
+            finish.period_s = fmax(finish.period_s, reduced_s + tail.update_s - begin_s);
             rise_s += run.count * step_rise_s(price, run.first);
         }
-        if (i == 0 && reduced_s > pair_s) pair_s = reduced_s;
-        double last_s = latest_s(form, ends_at(form, run_count)) + after_s;
-        if (i == run_count - 1 && last_s > pair_s) pair_s = last_s;
+        if (has_ties && i == run_count - 1)
+            stages[last].reduced_s = latest_s(form, ends_at(form, run_count)) + after_s;
     }
-    if (last > 0 && price->tied_reduce_s > 0 && pair_s + price->tied_reduce_s > finish.norm_at_s)
-        finish.norm_at_s = pair_s + price->tied_reduce_s;
-    // The first stage, which begins at 0, waits for the last with the tied gradient.
-    if (last > 0 && price->tied_reduce_s > 0)
-        finish.period_s = fmax(finish.period_s, pair_s + price->tied_reduce_s + first_s);
+    if (has_ties) tied_finish(price, stages, &finish.norm_at_s, &finish.period_s);
     return finish;
 }
 
@@ -394,8 +394,7 @@ static struct cost cost_of(struct form *form)
     cost.compute_s /= stages;
     cost.recompute_s /= stages;
     cost.update_s /= stages;
-    double tied_s = stages > 1 ? 2 * price->tied_reduce_s : 0;
-    cost.exposed_pp_s = (blocked_s(form) + tied_s) / stages;
+    cost.exposed_pp_s = (blocked_s(form) + tied_sum_s(price)) / stages;
     for (int part = PART_TP; part < PART_COUNT; part++) {
         cost.exposed_s[part] /= stages;
         cost.exposed_comm_s += cost.exposed_s[part];

@@ -94,13 +94,20 @@ static const struct step_price *stage_price(const struct event_engine *engine, i
 }
 
 // Of a price that all stages wait for: the most that any has to pay.
-static double most_s(const struct event_engine *engine, size_t member)
+static double norm_most_s(const struct event_engine *engine)
 {
     double most = 0;
-    for (int stage = 0; stage < engine->price->shape.stage_count; stage++) {
-        const char *price = (const char *)stage_price(engine, stage);
-        most = fmax(most, *(const double *)(const void *)(price + member));
-    }
+    for (int stage = 0; stage < engine->price->shape.stage_count; stage++)
+        most = fmax(most, stage_price(engine, stage)->norm_s);
+    return most;
+}
+
+static double tied_s(const struct event_engine *engine, int tie)
+{
+    const struct tied_price *tied = &engine->price->ties[tie];
+    double most = 0;
+    for (int i = 0; i < tied->stage_count; i++)
+        most = fmax(most, stage_price(engine, tied->stages[i])->ties[tie].s);
     return most;
 }
 
@@ -125,7 +132,8 @@ static struct spans *make_spans(struct arena *arena, const struct event_engine *
     int64_t messages = 4 * (int64_t)shape->chunk_count * shape->micro_batch_count;
     for (int stage = 0; stage < shape->stage_count; stage++) {
         int64_t rank_spans = SPANS_PER_SLOT * engine->walk->slot_count + messages +
-                             stage_buckets(engine->price, stage) + TASK_KIND_COUNT + 2;
+                             stage_buckets(engine->price, stage) + engine->price->tie_count +
+                             TASK_KIND_COUNT + 2;
         spans->capacity += rank_spans * engine->shown_count[stage];
     }
     spans->list = ARENA_NEW(arena, struct span, spans->capacity);
@@ -207,13 +215,12 @@ static struct stage_once stage_once(const struct event_engine *engine, int stage
     return once;
 }
 
-static void put_spans(struct event_engine *engine, int stage, enum task_kind kind,
-                      enum stream stream, int64_t start_ns, int64_t end_ns)
+static void put_spans(struct event_engine *engine, int stage, struct task_id id, enum stream stream,
+                      int64_t start_ns, int64_t end_ns)
 {
     struct spans *spans = engine->walk->spans;
     if (!spans || start_ns == end_ns) return;
     assert(start_ns < end_ns && "a task ends behind its beginning");
-    struct task_id id = {(int)kind, 0, 0};
     for (int i = 0; i < engine->shown_count[stage]; i++) {
         int task = task_number(&engine->price->shape, &id);
         spans_add(spans, &(struct span){engine->shown[stage][i], stream, task, start_ns, end_ns});
@@ -224,14 +231,14 @@ static void add_spans(struct event_engine *engine, int stage, enum task_kind kin
                       enum stream stream, int64_t start_ns, int64_t end_ns)
 {
     engine->walk->event_count += engine->lane_count;
-    put_spans(engine, stage, kind, stream, start_ns, end_ns);
+    put_spans(engine, stage, (struct task_id){(int)kind, 0, 0}, stream, start_ns, end_ns);
 }
 
 // What an update on the host copies is inside the update, which is the event.
 static void add_copies(struct event_engine *engine, int stage, enum stream stream, int64_t start_ns,
                        int64_t end_ns)
 {
-    put_spans(engine, stage, TASK_UPDATE, stream, start_ns, end_ns);
+    put_spans(engine, stage, (struct task_id){TASK_UPDATE, 0, 0}, stream, start_ns, end_ns);
 }
 
 // Where buckets are updated as they come, all but the last of them are while that is reduced.
@@ -245,12 +252,30 @@ static int64_t beside_ns(const struct event_engine *engine, int stage, int64_t e
     return most_ns < exposed_ns ? most_ns : exposed_ns;
 }
 
+// When all stages of a tie have reduced and summed what is in front of it.
+static void reduce_tied(struct event_engine *engine, int tie)
+{
+    const struct tied_price *tied = &engine->price->ties[tie];
+    int64_t tied_ns = walk_ns(tied_s(engine, tie)), start_ns = 0;
+    for (int i = 0; i < tied->stage_count; i++) {
+        const struct stage_end *end = &engine->ends[tied->stages[i]];
+        if (end->reduce_ns > start_ns) start_ns = end->reduce_ns;
+    }
+    for (int i = 0; i < tied->stage_count && tied_ns > 0; i++) {
+        int stage = tied->stages[i];
+        struct task_id id = {TASK_TIED_REDUCE, 0, tie};
+        engine->ends[stage].reduce_ns = start_ns + tied_ns;
+        engine->ends[stage].exposed_pp_ns += tied_ns;
+        engine->waits[stage].tied_s += (double)tied_ns * 1e-9;
+        engine->walk->event_count += engine->lane_count;
+        put_spans(engine, stage, id, STREAM_DP, start_ns, start_ns + tied_ns);
+    }
+}
+
 // From the last backward to the norm, when every rank waits for the slowest; returns that time.
 static int64_t reduce_all(struct event_engine *engine)
 {
     int stage_count = engine->price->shape.stage_count;
-    double tied_s = most_s(engine, offsetof(struct step_price, tied_reduce_s));
-    int64_t tied_ns = stage_count > 1 ? walk_ns(tied_s) : 0;
     for (int stage = 0; stage < stage_count; stage++) {
         struct stage_end *end = &engine->ends[stage];
         int64_t reduced_ns = reduce_end_ns(engine->walk, stage_price(engine, stage), stage,
@@ -265,18 +290,8 @@ static int64_t reduce_all(struct event_engine *engine)
         end->reduce_ns = reduced_ns + small_ns;
         add_spans(engine, stage, TASK_SMALL_REDUCE, STREAM_TP, reduced_ns, end->reduce_ns);
     }
-    if (tied_ns > 0) {
-        struct stage_end *pair[] = {&engine->ends[0], &engine->ends[stage_count - 1]};
-        int64_t start_ns =
-            pair[0]->reduce_ns > pair[1]->reduce_ns ? pair[0]->reduce_ns : pair[1]->reduce_ns;
-        for (int i = 0; i < 2; i++) {
-            pair[i]->reduce_ns = start_ns + tied_ns;
-            pair[i]->exposed_pp_ns = tied_ns;
-            engine->waits[i ? stage_count - 1 : 0].tied_s = (double)tied_ns * 1e-9;
-            add_spans(engine, i ? stage_count - 1 : 0, TASK_TIED_REDUCE, STREAM_DP, start_ns,
-                      start_ns + tied_ns);
-        }
-    }
+    for (int i = 0; i < engine->price->tie_count; i++)
+        reduce_tied(engine, i);
     int64_t all_ns = 0;
     for (int stage = 0; stage < stage_count; stage++) {
         if (engine->ends[stage].reduce_ns > all_ns) all_ns = engine->ends[stage].reduce_ns;
@@ -291,7 +306,7 @@ static int64_t update_all(struct event_engine *engine, int64_t sync_ns)
 {
     bool validated = engine->price->post_validated;
     bool waits = !validated && !engine->price->streams;
-    int64_t norm_ns = walk_ns(most_s(engine, offsetof(struct step_price, norm_s)));
+    int64_t norm_ns = walk_ns(norm_most_s(engine));
     int64_t end_ns = waits ? sync_ns + norm_ns : 0;
     double rise_s = 0;
     for (int stage = 0; stage < engine->price->shape.stage_count; stage++) {
@@ -333,7 +348,7 @@ static struct cost cost_of(const struct event_engine *engine, int64_t end_ns)
     cost.compute_s = task_s;
 
     exposed_s[PART_DP] += engine->gather_wait_ns * 1e-9;
-    double norm_s = most_s(engine, offsetof(struct step_price, norm_s));
+    double norm_s = norm_most_s(engine);
     if (!price->post_validated) exposed_s[PART_DP] += norm_s * ranks;
     double pp_s = engine->blocked_ns * 1e-9;
     for (int stage = 0; stage < shape->stage_count; stage++) {

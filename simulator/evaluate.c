@@ -22,6 +22,7 @@ struct graph *evaluation_graph(struct arena *arena, const struct model_config *m
 {
     struct import_options options = {
         .dropout = stack->dropout,
+        .ties_pairs = !stack_is_executed(stack),
         .vocab_multiple = VOCAB_MULTIPLE * parallel->degree[AXIS_TP],
     };
     struct graph *graph = model_graph(arena, model, &options);

@@ -362,7 +362,9 @@ static void price_stages(struct arena *arena, struct lanes *lanes)
         if (prices[0] == prices[1]) continue;
         for (int k = 0; k < 2; k++) {
             const struct step_price *price = lanes->prices[prices[k]];
-            together_s[k] = price->norm_s + price->tied_reduce_s;
+            together_s[k] = price->norm_s;
+            for (int t = 0; t < price->tie_count; t++)
+                together_s[k] += price->ties[t].s;
             for (int chunk = 0; chunk < shape->chunk_count; chunk++) {
                 int class = price->class_of[stage * shape->chunk_count + chunk];
                 const struct chunk_price *own = &price->classes[class];

@@ -68,7 +68,8 @@ static void add_line(struct task_facts *facts, const struct ledger_line *line)
         facts->hop_bytes = fmax(facts->hop_bytes, line->bytes);
         break;
     case ENTRY_TIED:
-        add_once(&facts->tied, line);
+        assert(facts->tie_count < TIE_MAX && "each tie is a line");
+        add_once(&facts->tied[facts->tie_count++], line);
         break;
     default:
         add_once(&facts->norm, line);

@@ -28,7 +28,8 @@ struct task_facts {
     const struct program *program;
     struct chunk_facts *chunks;  // [class]
     double hop_bytes;            // of one message to a neighbouring stage
-    struct once_facts tied, norm;
+    struct once_facts tied[TIE_MAX], norm;
+    int tie_count;
 };
 
 struct task_facts task_facts_make(struct arena *arena, const struct ledger *ledger,

@@ -171,7 +171,7 @@ static void put_once(const struct timeline *timeline, const struct span *span,
         facts = sum_of_stage(timeline, stage, offsetof(struct chunk_facts, update));
         break;
     case TASK_TIED_REDUCE:
-        facts = timeline->facts.tied;
+        facts = timeline->facts.tied[id->item];
         break;
     default:
         facts = timeline->facts.norm;

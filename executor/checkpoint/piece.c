@@ -133,8 +133,8 @@ struct checkpoint_pieces checkpoint_pieces_written(struct arena *arena, const st
         .items = ARENA_NEW(arena, struct checkpoint_piece, script->parameter_count + 1)};
     for (int p = 0; p < script->parameter_count; p++) {
         const struct script_parameter *of = &script->parameters[p];
-        int tied_stage = script->units[of->unit].tied_stage;
-        bool is_elsewhere = tied_stage >= 0 && tied_stage < script->stage;
+        int tied = script->units[of->unit].tied;
+        bool is_elsewhere = tied >= 0 && script->program->ties[tied].stages[0] < script->stage;
         if (of->same_as >= 0 || is_elsewhere) continue;
         struct checkpoint_piece piece = checkpoint_piece_of(arena, script, rank, p, false);
         if (piece.elements > 0 && is_writer(script, rank, &piece))

@@ -88,8 +88,8 @@ struct engine {
     struct member_group **groups;
     int group_count;
     struct group *world;
-    struct group *tied;  // with the other stage of a tie; NULL: not yet
-    int tied_rank;       // there
+    struct member_group *tied;  // [tie of the program]: this rank and those in its place on the
+                                // other stages; without a group: not yet
     struct prepared *prepared;
     struct data *data;
     struct sent_bytes *traffic;

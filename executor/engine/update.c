@@ -1,7 +1,9 @@
 #include "executor/engine/host_state.h"
+#include "plan/ties.h"
 
 #include <assert.h>
 #include <math.h>
+#include <string.h>
 
 // What happens once a step: gradients are reduced, the norm is taken, weights are updated and made
 // whole again.
@@ -130,30 +132,47 @@ static bool small_reduce(struct engine *engine, int task)
     return true;
 }
 
-// Both ends of a tie: this rank and the one in its place on the other stage. Made once: a transport
-// has room for so many groups, whatever the steps.
-static bool open_tied(struct engine *engine, int task, int other)
+// This rank and those in its place on the other stages of a tie. Made once, also for other ties of
+// these stages: a transport has room for so many groups, whatever the steps.
+static const struct member_group *open_tied(struct engine *engine, int task, int tie)
 {
-    int ranks[2] = {engine->rank, other};
-    if (engine->tied) {
-        assert(engine->tied_rank == other && "a model has one tie");
-        return true;
+    const struct tied *tied = &engine->program->ties[tie];
+    if (!engine->tied)
+        engine->tied = ARENA_NEW(engine->arena, struct member_group, engine->program->tie_count);
+    struct member_group *group = &engine->tied[tie];
+    for (int i = 0; i < engine->program->tie_count && !group->group; i++) {
+        const struct member_group *other = &engine->tied[i];
+        const struct tied *its = &engine->program->ties[i];
+        bool is_same = other->group && its->stage_count == tied->stage_count &&
+                       memcmp(its->stages, tied->stages,
+                              (size_t)tied->stage_count * sizeof *tied->stages) == 0;
+        if (is_same) *group = *other;
     }
-    if (other < engine->rank) ranks[0] = other, ranks[1] = engine->rank;
-    engine->tied_rank = other;
-    return engine_ok(engine, task, engine_rank_group(engine, ranks, 2, "tied", &engine->tied));
+    if (group->group) return group;
+    group->ranks = ARENA_NEW(engine->arena, int, tied->stage_count);
+    group->count = tied->stage_count;
+    for (int i = 0; i < tied->stage_count; i++) {
+        int rank = engine_rank_at_stage(engine, tied->stages[i]);
+        if (rank == engine->rank) group->index = i;
+        assert((i == 0 || rank > group->ranks[i - 1]) && "stages are laid out in their order");
+        group->ranks[i] = rank;
+    }
+    const char *fault =
+        engine_rank_group(engine, group->ranks, group->count, "tied", &group->group);
+    return engine_ok(engine, task, fault) ? group : NULL;
 }
 
 static bool tied_reduce(struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
-    int other = engine_rank_at_stage(engine, of->peer_stage);
-    if (!open_tied(engine, task, other)) return false;
+    const struct member_group *group =
+        open_tied(engine, task, engine->script->buckets[of->bucket].tied);
+    if (!group) return false;
     struct part part = bucket_gradients(engine, of->bucket);
     measure_bytes(engine, task, part.count * engine->real_bytes);
-    traffic_to(engine, other, part.count * engine->real_bytes);
+    traffic_ring(engine, group, COLLECTIVE_ALL_REDUCE, part.count * engine->real_bytes);
     return engine_ok(engine, task,
-                     engine->transport->all_reduce(engine->tied, of->stream, ELEMENT_FP32,
+                     engine->transport->all_reduce(group->group, of->stream, ELEMENT_FP32,
                                                    gradient_at(engine, part.first), part.count,
                                                    COMBINE_SUM));
 }
@@ -179,9 +198,8 @@ static bool counts_in_stage(const struct engine *engine, int parameter)
 static bool counts(const struct engine *engine, int parameter)
 {
     const struct parameter *known = state_parameter(engine, parameter);
-    const struct tied_reduce *tied = &engine->program->tied;
-    bool is_tied = tied->elements > 0 && known->tie && tied->first_stage != tied->last_stage;
-    if (is_tied && engine->stage == tied->last_stage) return false;
+    int tie = ties_at(engine->program, engine->stage, known->tie);
+    if (tie >= 0 && engine->program->ties[tie].stages[0] != engine->stage) return false;
     return counts_in_stage(engine, parameter);
 }
 

@@ -39,6 +39,8 @@ struct graph *decoder_describe(struct arena *arena, const struct decoder *d,
     if (d->encoder && !d->tied && decoder_place_count(d->encoder) > 0) graph->stage_count_max = 0;
     // Nor is the first block one that reads tokens where pictures stand in the text.
     if (d->prefix > 0 && d->tied) graph->stage_count_max = 1;
+    graph->ties_are_wide = graph->stage_count_max > 0;
+    if (!options->ties_pairs) graph->stage_count_max = 0;
     graph->prefix = d->prefix;
     graph->front_count = decoder_front_count(d->encoder ? d->encoder : d);
     graph->contrasts = d->contrast.width > 0;

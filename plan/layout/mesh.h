@@ -127,4 +127,8 @@ struct group_shape mesh_group_at(const struct mesh *mesh, const struct cluster *
 // that are farthest apart.
 struct group_shape mesh_group_between(const struct mesh *mesh, const struct cluster *cluster,
                                       int first, int second);
+// Of ranks that are in the same place of several stages, ascending: by the slowest link between two
+// of them that follow each other.
+struct group_shape mesh_group_of_stages(const struct mesh *mesh, const struct cluster *cluster,
+                                        const int *stages, int count);
 struct group_shape mesh_group_of_all(const struct mesh *mesh, const struct cluster *cluster);

@@ -73,6 +73,34 @@ struct group_shape mesh_group_between(const struct mesh *mesh, const struct clus
     return slowest;
 }
 
+struct group_shape mesh_group_of_stages(const struct mesh *mesh, const struct cluster *cluster,
+                                        const int *stages, int count)
+{
+    assert(count >= 2 && stages[0] < stages[count - 1]);
+    struct group_shape slowest = mesh_group_between(mesh, cluster, stages[0], stages[count - 1]);
+    int node = -1, in_node = 0, most = 0, least = count, nodes = 0;
+    if (count == 2) return slowest;
+    for (int i = 0; i < count; i++) {
+        int own = cluster_node_of(cluster, rank_in(mesh, stages[i], 0));
+        nodes += own != node;
+        in_node = own == node ? in_node + 1 : 1;
+        node = own;
+        if (in_node > most) most = in_node;
+        bool ends =
+            i + 1 == count || cluster_node_of(cluster, rank_in(mesh, stages[i + 1], 0)) != node;
+        if (ends && in_node < least) least = in_node;
+        if (i == 0) continue;
+        struct group_shape pair = mesh_group_between(mesh, cluster, stages[i - 1], stages[i]);
+        if (group_shape_slower(&pair, &slowest)) slowest = pair;
+    }
+    slowest.rank_count = count;
+    slowest.node_count = nodes;
+    slowest.ranks_per_node = most;
+    slowest.ranks_per_node_least = least;
+    slowest.torus = (struct torus_group){0};
+    return slowest;
+}
+
 struct group_shape mesh_group_of_all(const struct mesh *mesh, const struct cluster *cluster)
 {
     const struct route_axes all = {.count = 1, .sizes = {mesh->rank_count}, .strides = {1}};

@@ -180,17 +180,25 @@ static bool is_peer(const struct checking *checking, const struct script_task *t
            task->channel < checking->channel_count && task->channel >= 0;
 }
 
+// The tie that the next task of a stage sums; NULL: none.
+static const struct tied *tie_of(const struct checking *checking, const struct check_stage *stage)
+{
+    if (stage->next >= stage->script->task_count) return NULL;
+    const struct script_task *task = check_task(stage);
+    bool is_of = task->kind == TASK_TIED_REDUCE && task->bucket >= 0 &&
+                 task->bucket < stage->script->bucket_count;
+    int tied = is_of ? stage->script->buckets[task->bucket].tied : -1;
+    return tied < 0 || tied >= checking->program->tie_count ? NULL : &checking->program->ties[tied];
+}
+
 // Whether the next task of a stage need not wait for others.
 static bool is_ready(const struct checking *checking, const struct check_stage *stage)
 {
     const struct script_task *task = check_task(stage);
     if (task->kind == TASK_RECEIVE && is_peer(checking, task)) return has_come(checking, stage);
-    if (task->kind == TASK_TIED_REDUCE && is_peer(checking, task)) {
-        const struct check_stage *other = &checking->stages[task->peer_stage];
-        if (other->next >= other->script->task_count) return false;
-        const struct script_task *its = check_task(other);
-        return its->kind == TASK_TIED_REDUCE && its->peer_stage == stage->script->stage;
-    }
+    const struct tied *tied = tie_of(checking, stage);
+    for (int i = 0; tied && i < tied->stage_count; i++)
+        if (tie_of(checking, &checking->stages[tied->stages[i]]) != tied) return false;
     for (int s = 0; task->kind == TASK_NORM && s < checking->stage_count; s++) {
         const struct check_stage *other = &checking->stages[s];
         bool is_there =
@@ -226,10 +234,10 @@ static bool advance(const struct checking *checking, struct check_stage *stage)
 static bool advance_together(const struct checking *checking, struct check_stage *stage)
 {
     enum task_kind kind = check_task(stage)->kind;
-    if (kind == TASK_TIED_REDUCE) {
-        struct check_stage *other = &checking->stages[check_task(stage)->peer_stage];
-        return other != stage && advance(checking, other) && advance(checking, stage);
-    }
+    const struct tied *tied = tie_of(checking, stage);
+    for (int i = 0; tied && i < tied->stage_count; i++)
+        if (!advance(checking, &checking->stages[tied->stages[i]])) return false;
+    if (tied) return true;
     for (int s = 0; kind == TASK_NORM && s < checking->stage_count; s++) {
         if (!advance(checking, &checking->stages[s])) return false;
     }

@@ -108,12 +108,21 @@ static int first_tied(const struct script *script, const char *tie)
     return -1;
 }
 
-static int stage_with(const struct checking *checking, int own, const char *tie)
+// Whether the number of a tie is that of one of this name, which just those stages have that keep
+// such a parameter; -1: no other stage has.
+static bool is_tied_right(const struct checking *checking, const char *tie, int tied)
 {
-    for (int s = 0; s < checking->stage_count; s++) {
-        if (s != own && first_tied(checking->scripts[s], tie) >= 0) return s;
+    const struct program *program = checking->program;
+    int count = 0;
+    if (tied >= program->tie_count) return false;
+    const struct tied *of = tied < 0 ? NULL : &program->ties[tied];
+    for (int s = 0; tie && s < checking->stage_count; s++) {
+        if (first_tied(checking->scripts[s], tie) < 0) continue;
+        if (of && (count == of->stage_count || of->stages[count] != s)) return false;
+        count++;
     }
-    return -1;
+    return of ? tie && strcmp(of->tie, tie) == 0 && count == of->stage_count && count > 1
+              : count < 2;
 }
 
 static bool check_ties(const struct checking *checking, const struct check_stage *stage)
@@ -124,10 +133,11 @@ static bool check_ties(const struct checking *checking, const struct check_stage
         const struct script_unit *unit = &script->units[of->unit];
         const char *tie = check_described(script, i)->tie;
         int first = tie ? first_tied(script, tie) : i;
-        int other = tie ? stage_with(checking, script->stage, tie) : -1;
         int same_as = first == i ? -1 : first;
         int same_unit = same_as < 0 ? -1 : script->parameters[same_as].unit;
-        if (of->same_as != same_as || unit->same_as != same_unit || unit->tied_stage != other)
+        bool is_right = of->same_as == same_as && unit->same_as == same_unit &&
+                        is_tied_right(checking, tie, unit->tied);
+        if (!is_right)
             return check_fail_unit(checking, stage, of->unit, "is not tied as its parameters are");
         if (tie && unit->parameter_count > 1)
             return check_fail_unit(checking, stage, of->unit, "ties one of several parameters");
@@ -166,7 +176,7 @@ static bool goes_with(const struct script_bucket *bucket, const struct script_un
            unit->storage.weight_axes == bucket->storage.weight_axes &&
            unit->storage.gradient_axes == bucket->storage.gradient_axes &&
            unit->storage.optimizer_axes == bucket->storage.optimizer_axes &&
-           unit->tied_stage == bucket->tied_stage;
+           unit->tied == bucket->tied;
 }
 
 // Every unit that is stored is in one bucket, behind the one before; rooms are large enough.

@@ -97,30 +97,36 @@ static bool is_small_done(const struct check_stage *stage, int bucket)
     return true;
 }
 
+static bool has_end(const struct check_stage *stage, const char *tie,
+                    const struct script_unit *unit)
+{
+    for (int u = 0; u < stage->script->unit_count; u++) {
+        const struct script_unit *its = &stage->script->units[u];
+        const char *its_tie = check_described(stage->script, its->first_parameter)->tie;
+        bool is_end = its_tie && strcmp(its_tie, tie) == 0 && its->same_as < 0;
+        if (is_end && its->elements == unit->elements &&
+            its->storage.gradient_axes == unit->storage.gradient_axes)
+            return true;
+    }
+    return false;
+}
+
 static const char *reduce_tied(const struct checking *checking, struct check_stage *stage,
                                const struct script_task *task)
 {
     const struct script_bucket *bucket = &stage->script->buckets[task->bucket];
     const struct script_unit *unit = &stage->script->units[bucket->units[0]];
-    if (bucket->unit_count != 1 || bucket->tied_stage < 0 || bucket->tied_stage != task->peer_stage)
-        return "is not tied to that stage";
+    if (bucket->unit_count != 1 || bucket->tied < 0) return "is not tied to other stages";
     if (stage->is_tied[task->bucket]) return "was reduced before";
     if (bucket->reduce_axes && !stage->is_reduced[task->bucket])
         return "comes before the reduction of its bucket";
     if (!is_small_done(stage, task->bucket)) return "comes before the reduction of a part of it";
-    const struct check_stage *other = &checking->stages[task->peer_stage];
-    const char *tie = check_described(stage->script, unit->first_parameter)->tie;
-    for (int u = 0; u < other->script->unit_count; u++) {
-        const struct script_unit *its = &other->script->units[u];
-        const char *its_tie = check_described(other->script, its->first_parameter)->tie;
-        bool is_end = its_tie && strcmp(its_tie, tie) == 0 && its->same_as < 0;
-        if (is_end && its->elements == unit->elements &&
-            its->storage.gradient_axes == unit->storage.gradient_axes) {
-            stage->is_tied[task->bucket] = true;
-            return NULL;
-        }
-    }
-    return "has no other end like it";
+    const struct tied *tied = &checking->program->ties[bucket->tied];
+    for (int s = 0; s < tied->stage_count; s++)
+        if (!has_end(&checking->stages[tied->stages[s]], tied->tie, unit))
+            return "has no other end like it";
+    stage->is_tied[task->bucket] = true;
+    return NULL;
 }
 
 static const char *reduce_bucket(struct check_stage *stage, const struct script_task *task)
@@ -173,7 +179,7 @@ static const char *unfinished(const struct check_stage *stage, int bucket)
     if (of->unit_count == 0) return NULL;
     if (lacks_gradients(stage, bucket)) return "lacks gradients of micro-batches";
     if (!is_small_done(stage, bucket) || (of->reduce_axes && !stage->is_reduced[bucket]) ||
-        (of->tied_stage >= 0 && !stage->is_tied[bucket]))
+        (of->tied >= 0 && !stage->is_tied[bucket]))
         return "is not reduced";
     if (is_away(stage, bucket) && !stage->is_out[bucket]) return "is not on the host";
     return NULL;

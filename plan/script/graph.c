@@ -385,7 +385,10 @@ static void put_group(struct building *building, const struct step_group *group,
                                      group->elements / parts(program, group->storage.weight_axes)};
     int reduce_count = group->reduce_axes ? group->bucket_count : 0;
     put_of_group(building, TASK_GRADIENT_REDUCE, g, reduce_count, reduces);
-    if (group->tie) put_of_group(building, TASK_TIED_REDUCE, g, group->bucket_count, tied);
+    if (group->tie) {
+        put_of_group(building, TASK_TIED_REDUCE, g, group->bucket_count, tied);
+        building->graph->tasks[building->graph->task_count - 1].tie = group->tie;
+    }
     put_away(building, group, g);
     struct graph_task update = {0};
     add_update(program, group, &update);

@@ -21,6 +21,7 @@ struct graph_task {
     int use;           // of the chunk's blocks; -1: none
     int block, instr;  // of the program; -1
     int group;         // of the chunk's step_end: among its groups, TASK_SMALL_REDUCE: smalls; -1
+    const char *tie;   // TASK_TIED_REDUCE
     double count;      // on one rank: in each micro-batch of work in slots, else in the step
     struct task_bytes bytes;  // of one
     bool is_repeated;         // in each micro-batch

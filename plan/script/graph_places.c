@@ -1,4 +1,5 @@
 #include "plan/script/graph.h"
+#include "plan/ties.h"
 
 #include <assert.h>
 
@@ -41,16 +42,6 @@ static bool is_elsewhere(const struct step_graph *graph, int place, int directio
     return *exists && row->stage_of(shape, other) != row->stage_of(shape, own);
 }
 
-// Whether an end of a tie is here whose other end is on another stage.
-static bool is_tied(const struct step_graph *graph, int place)
-{
-    const struct program *program = graph->program;
-    const struct tied_reduce *tied = &program->tied;
-    int stage = place / program->shape.chunk_count;
-    bool is_end = stage == tied->first_stage || stage == tied->last_stage;
-    return tied->elements > 0 && tied->first_stage != tied->last_stage && is_end;
-}
-
 double step_graph_count(const struct step_graph *graph, int place, int at)
 {
     const struct graph_task *task = &graph->tasks[at];
@@ -66,7 +57,9 @@ double step_graph_count(const struct step_graph *graph, int place, int at)
         (void)is_elsewhere(graph, place, 1, &exists);
         return exists ? 0 : rounds;
     case TASK_TIED_REDUCE:
-        return is_tied(graph, place) ? task->count : 0;
+        return ties_at(graph->program, place / graph->program->shape.chunk_count, task->tie) < 0
+                   ? 0
+                   : task->count;
     default:
         return rounds * task->count;
     }

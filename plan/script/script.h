@@ -89,7 +89,7 @@ struct script_unit {
     unsigned reduce_axes;    // mesh axes over which its gradient is partial at the end of the step
                              // for all its parameters (data parallelism)
     int same_as;             // unit that stores it: its parameter is tied to that one's; -1
-    int tied_stage;          // that holds the other end of its tie; -1
+    int tied;                // of the program's ties, the one that other stages have too; -1
     int bucket;              // -1: that of `same_as`
     int64_t bucket_first;    // element of the bucket where it begins
 };
@@ -104,8 +104,8 @@ struct script_bucket {
     enum parameter_kind kind;
     struct storage storage;
     unsigned reduce_axes;
-    int tied_stage;  // -1
-    int room;        // where its gradients are while there are any, see struct script_room; -1
+    int tied;  // as of its units
+    int room;  // where its gradients are while there are any, see struct script_room; -1
 };
 // Whether it is split over its optimizer axes as a whole; else its units are.
 bool script_bucket_is_flat(const struct script_bucket *bucket);

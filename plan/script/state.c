@@ -1,6 +1,7 @@
 #include "plan/layout/shard.h"
 #include "plan/passes.h"
 #include "plan/script/script.h"
+#include "plan/ties.h"
 
 #include <assert.h>
 #include <string.h>
@@ -51,31 +52,6 @@ static int find_tied(const struct script *script, const char *tie)
     return -1;
 }
 
-static bool stage_has_tie(const struct program *program, int stage, const char *tie)
-{
-    const struct graph *graph = program->graph;
-    for (int c = 0; c < program->shape.chunk_count; c++) {
-        const struct chunk_span *span = &program->spans[stage * program->shape.chunk_count + c];
-        for (int i = span->first; i < span->first + span->count; i++) {
-            const struct block *block = &graph->blocks[graph->sequence[i]];
-            for (int t = 0; t < block->tensor_count; t++) {
-                const char *other = block->tensors[t].tie;
-                if (other && strcmp(other, tie) == 0) return true;
-            }
-        }
-    }
-    return false;
-}
-
-static int tied_stage(const struct script *script, const char *tie)
-{
-    const struct tied_reduce *tied = &script->program->tied;
-    bool is_first = script->stage == tied->first_stage, is_last = script->stage == tied->last_stage;
-    if (!tie || tied->elements == 0 || is_first == is_last) return -1;
-    int other = is_first ? tied->last_stage : tied->first_stage;
-    return stage_has_tie(script->program, other, tie) ? other : -1;
-}
-
 static void begin_unit(struct filling *filling, const struct parameter *parameter, int bucket)
 {
     struct script *script = filling->script;
@@ -90,7 +66,7 @@ static void begin_unit(struct filling *filling, const struct parameter *paramete
         .reduce_axes =
             parameter->gradient_partial_axes & step_data_axes(script->program, parameter->kind),
         .same_as = -1,
-        .tied_stage = tied_stage(script, parameter->tie),
+        .tied = ties_at(script->program, script->stage, parameter->tie),
         .bucket = bucket,
     };
 }
@@ -242,7 +218,7 @@ static void add_buckets(struct filling *filling, const struct program_chunk *chu
                 .kind = group->kind,
                 .storage = group->storage,
                 .reduce_axes = group->reduce_axes,
-                .tied_stage = group->tie ? tied_stage(script, group->tie) : -1,
+                .tied = ties_at(script->program, script->stage, group->tie),
                 .room = -1,
             };
         }

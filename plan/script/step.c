@@ -253,7 +253,7 @@ static void put_smalls(struct stepping *stepping)
                 const struct script_bucket *bucket = &script->buckets[b];
                 bool is_its = bucket->kind == end.smalls[s].kind && bucket->unit_count > 0 &&
                               bucket->storage.gradient_axes == end.smalls[s].gradient_axes;
-                bool is_done = stepping->goes_by_bucket && bucket->tied_stage < 0;
+                bool is_done = stepping->goes_by_bucket && bucket->tied < 0;
                 if (is_its && !is_done) put_small(stepping, b, 1, end.smalls[s].axes);
             }
         }
@@ -334,7 +334,7 @@ static void put_ready(struct stepping *stepping, int task)
         if (stepping->times[bucket].last_add > task) break;
         if (stepping->times[bucket].last_add < task) continue;
         put_reduce(stepping, bucket);
-        if (!stepping->goes_by_bucket || script->buckets[bucket].tied_stage >= 0) continue;
+        if (!stepping->goes_by_bucket || script->buckets[bucket].tied >= 0) continue;
         put_smalls_of(stepping, bucket);
         if (stepping->times[bucket].last_of) put(stepping, TASK_GRADIENT_OUT, bucket);
         if (stepping->streams) stepping->pending[stepping->pending_count++] = bucket;
@@ -368,10 +368,11 @@ static void put_rest(struct stepping *stepping)
         if (script->buckets[b].unit_count > 0 && !stepping->is_reduced[b]) put_reduce(stepping, b);
     }
     put_smalls(stepping);
-    for (int b = 0; b < script->bucket_count; b++) {
-        const struct script_bucket *bucket = &script->buckets[b];
-        if (bucket->unit_count > 0 && bucket->tied_stage >= 0)
-            put(stepping, TASK_TIED_REDUCE, b)->peer_stage = bucket->tied_stage;
+    for (int t = 0; t < script->program->tie_count; t++) {
+        for (int b = 0; b < script->bucket_count; b++) {
+            bool is_of = script->buckets[b].unit_count > 0 && script->buckets[b].tied == t;
+            if (is_of) put(stepping, TASK_TIED_REDUCE, b);
+        }
     }
     if (step_takes_norm(workload)) put(stepping, TASK_NORM, -1);
     if (step_takes_trust(workload)) put(stepping, TASK_TRUST, -1);

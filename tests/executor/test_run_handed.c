@@ -24,7 +24,6 @@ enum { SEQ = 8, BATCH = 4 };
 #define WINDOW "\"sliding_attention\""
 #define ALL "\"full_attention\""
 
-enum { NO_STAGES = 4 };  // of the models, those in front whose layers share a parameter
 static const char *const MODELS[] = {
     "{\"model_type\": \"albert\", \"vocab_size\": 40, \"embedding_size\": 6, \"hidden_size\": 8, "
     "\"num_hidden_layers\": 3, \"num_attention_heads\": 4, \"intermediate_size\": 8, "
@@ -121,7 +120,6 @@ static void several_ranks_compute_what_one_does(void **state)
         alone.steps = 1;
         struct run_outcome *expected = run_case_done(*state, &alone);
         for (int w = 0; w < WAY_COUNT; w++) {
-            if (WAYS[w].pp > 1 && m < NO_STAGES) continue;
             struct run_case of = shared(MODELS[m], &WAYS[w]);
             struct err why = {0};
             struct run_outcome *found = run_case_run(*state, &of, &why);
@@ -150,18 +148,6 @@ static void experts_beside_an_mlp_lie_anywhere(void **state)
         if (!found) fail_msg("%s: %s", run_case_text(*state, &of), why.text);
         const char *difference = run_outcome_difference(*state, expected, found, TOLERANCE);
         if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
-    }
-}
-
-// A parameter that every layer reads is on one stage.
-static void stages_do_not_share_what_every_layer_reads(void **state)
-{
-    for (int m = 0; m < NO_STAGES; m++) {
-        struct run_case of = run_case_new(MODELS[m], SEQ, BATCH);
-        of.parallel.degree[AXIS_PP] = 2;
-        struct err why = {0};
-        assert_null(run_case_run(*state, &of, &why));
-        assert_non_null(strstr(why.text, "cannot share the parameters that several blocks"));
     }
 }
 
@@ -213,7 +199,6 @@ int main(void)
         cmocka_unit_test(experts_beside_an_mlp_lie_anywhere),
         cmocka_unit_test(experts_are_scaled_on_emulated_gpus_too),
         cmocka_unit_test(scales_of_experts_are_not_cast_to_8_bits),
-        cmocka_unit_test(stages_do_not_share_what_every_layer_reads),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

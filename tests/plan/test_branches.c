@@ -80,12 +80,6 @@ static void what_cannot_be_is_said(void **state)
     assert_false(branches_check(plan.graph, &plan.parallel, &err));
     assert_string_equal(err.text, "--branches: not with --replica-batches");
     plan.parallel.replica_count = 0;
-    plan.graph->stage_count_max = 1;
-    err = (struct err){0};
-    assert_false(branches_check(plan.graph, &plan.parallel, &err));
-    assert_string_equal(err.text,
-                        "--branches: not with parameters that blocks of several stages read");
-    plan.graph->stage_count_max = 0;
     err = (struct err){0};
     assert_true(branches_check(plan.graph, &plan.parallel, &err));
 }

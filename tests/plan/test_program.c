@@ -123,32 +123,36 @@ static void storage_follows_zero(void **state)
     assert_int_equal(mesh_size(&program->mesh, program->storage[PARAMETER_DENSE].weight_axes), 2);
 }
 
+static void check_tied_pair(const struct program *program, int64_t elements)
+{
+    assert_int_equal(program->tie_count, 1);
+    assert_int_equal(program->ties[0].stage_count, 2);
+    assert_true(program->ties[0].stages[0] == 0 && program->ties[0].stages[1] == 1);
+    assert_int_equal(program->ties[0].elements, elements);
+}
+
 static void tied_embeddings_on_two_stages_are_reduced_over_the_pair(void **state)
 {
     struct plan_case plan = base(*state, "gemma-2-9b");
     plan.parallel.degree[AXIS_PP] = 2;
     plan.parallel.degree[AXIS_DP] = 8;
     struct program *program = lower(*state, &plan);
-    assert_int_equal(program->tied.first_stage, 0);
-    assert_int_equal(program->tied.last_stage, 1);
-    assert_int_equal(program->tied.elements, plan.graph->vocab_padded * plan.graph->hidden / 8);
+    check_tied_pair(program, plan.graph->vocab_padded * plan.graph->hidden / 8);
     // Layers with a window and without are two kinds.
     assert_int_equal(program->block_count, 4);
 
     plan.parallel.degree[AXIS_PP] = 1;
     plan.parallel.degree[AXIS_DP] = 16;
-    assert_int_equal(lower(*state, &plan)->tied.elements, 0);
+    assert_int_equal(lower(*state, &plan)->tie_count, 0);
     plan = base(*state, "llama-2-70b");
-    assert_int_equal(lower(*state, &plan)->tied.elements, 0);
+    assert_int_equal(lower(*state, &plan)->tie_count, 0);
 
     // The prediction module in front of the head reads the table too.
     plan = base(*state, "deepseek-v3");
     plan.parallel.degree[AXIS_TP] = 1;
     plan.parallel.degree[AXIS_PP] = 2;
     plan.parallel.degree[AXIS_DP] = 64;
-    program = lower(*state, &plan);
-    assert_int_equal(program->tied.last_stage, 1);
-    assert_int_equal(program->tied.elements, plan.graph->vocab_padded * plan.graph->hidden);
+    check_tied_pair(lower(*state, &plan), plan.graph->vocab_padded * plan.graph->hidden);
 }
 
 static void a_wrong_gpu_count_names_the_nearest(void **state)

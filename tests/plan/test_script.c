@@ -116,15 +116,16 @@ static void what_is_tied_on_two_stages_is_summed_when_it_is_reduced(void **state
         if (!is_end) continue;
         int tied = find_kind(script, TASK_TIED_REDUCE, 0);
         const struct script_task *task = &script->tasks[tied];
-        assert_int_equal(task->peer_stage, 3 - s);
-        assert_int_equal(script->units[task->unit].tied_stage, 3 - s);
+        const struct tied *of_ends = &of.program->ties[script->units[task->unit].tied];
+        assert_int_equal(of_ends->stage_count, 2);
+        assert_int_equal(of_ends->stages[s > 0], s);
         int reduce = find_kind(script, TASK_GRADIENT_REDUCE, 0);
         while (script->tasks[reduce].unit != task->unit)
             reduce = find_kind(script, TASK_GRADIENT_REDUCE, reduce + 1);
         assert_true(reduce < tied);
         struct script_exchange exchanges[SCRIPT_EXCHANGE_MAX];
         assert_int_equal(script_exchanges(script, tied, exchanges), 1);
-        assert_int_equal(exchanges[0].elements, of.program->tied.elements);
+        assert_int_equal(exchanges[0].elements, of_ends->elements);
         // ZeRO 1: scattered to the two replicas, gathered after the update.
         assert_int_equal(script_exchanges(script, reduce, exchanges), 1);
         assert_int_equal(exchanges[0].collective, COLLECTIVE_REDUCE_SCATTER);

@@ -1,5 +1,6 @@
 #include "cost_models/ledger.h"
 #include "plan/layout/shard.h"
+#include "plan/ties.h"
 #include "tests/support/script_case.h"
 #include "tests/support/script_exchanges.h"
 #include "tests/support/test.h"
@@ -168,15 +169,16 @@ static void add_priced(const struct script *script, const struct ledger *ledger,
         [ENTRY_HOP] = SOURCE_HOP,           [ENTRY_TIED] = SOURCE_TIED,
         [ENTRY_NORM] = SOURCE_NORM,
     };
-    const struct tied_reduce *tied = &script->program->tied;
+    int tie = 0;
     for (int i = 0; i < ledger->count; i++) {
         const struct ledger_line *line = &ledger->lines[i];
         if (line->collective == COLLECTIVE_NONE) continue;
         enum source source = SOURCE_OF[line->entry];
         if (line->entry == ENTRY_EXCHANGE && line->exchange == EXCHANGE_SCATTER)
             source = SOURCE_SCATTER;
-        bool is_own = script->stage == tied->first_stage || script->stage == tied->last_stage;
-        if (source == SOURCE_TIED && !is_own) continue;
+        const struct program *program = script->program;
+        if (source == SOURCE_TIED && ties_at(program, script->stage, program->ties[tie++].tie) < 0)
+            continue;
         double uses = source == SOURCE_HOP ? sends_of(script) : uses_of(script, line);
         if (uses <= 0) continue;
         bool has_axes = source != SOURCE_HOP && source != SOURCE_TIED;

@@ -385,7 +385,7 @@ static bool spoils_a_unit(struct victim *victim)
         unit->same_as = unit->same_as < 0 ? 0 : -1;
         return true;
     case 5:
-        unit->tied_stage = unit->tied_stage < 0 ? 0 : -1;
+        unit->tied = unit->tied < 0 ? 0 : -1;
         return true;
     case 6:
         script->parameters[unit->first_parameter].first++;

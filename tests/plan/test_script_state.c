@@ -51,11 +51,11 @@ CHANGE(bucket_reduced, BUCKET.reduce_axes ^= 1u << 7)
 CHANGE(bucket_of_weights, BUCKET.storage.weight_axes ^= 1)
 CHANGE(bucket_of_gradients, BUCKET.storage.gradient_axes ^= 1)
 CHANGE(bucket_of_states, BUCKET.storage.optimizer_axes ^= 1)
-CHANGE(bucket_tied, BUCKET.tied_stage = 1)
+CHANGE(bucket_tied, BUCKET.tied = 1)
 CHANGE(bucket_larger, BUCKET.elements++)
 CHANGE(bucket_without_room, BUCKET.room = script->room_count)
 CHANGE(unit_in_no_bucket, BUCKET.elements -= script->units[4].elements; BUCKET.unit_count--)
-CHANGE(not_tied, UNIT.tied_stage = -1; script->buckets[UNIT.bucket].tied_stage = -1)
+CHANGE(not_tied, UNIT.tied = -1; script->buckets[UNIT.bucket].tied = -1)
 CHANGE(parameter_tied, script->parameters[1].same_as = 0)
 
 #define U(number, what) "stage 0, unit " #number ": " what

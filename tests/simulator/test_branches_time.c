@@ -88,7 +88,7 @@ static void the_closed_form_agrees_with_the_events(void **state)
         struct arena_mark mark = arena_mark(*state);
         struct step_price *price = random_plan(*state, &random, KINDS[i % KIND_COUNT]);
         price->shape.tree = random_tree(*state, &random, price->shape.stage_count);
-        price->tied_reduce_s = 0;
+        price->tie_count = 0;
         price->post_validated = false;
         double off = fabs(closed_form(price).step_s / events_s(*state, price) - 1);
         sum += off;

@@ -52,7 +52,8 @@ static struct ledger ledger_of(struct arena *arena, const struct step_price *pri
     }
     ledger_turn_to(&ledger, -1, -1);
     add(&ledger, ENTRY_HOP, 0, PART_DP, price->hop_s);
-    add(&ledger, ENTRY_TIED, 0, PART_DP, price->tied_reduce_s);
+    for (int i = 0; i < price->tie_count; i++)
+        add(&ledger, ENTRY_TIED, 0, PART_DP, price->ties[i].s);
     add(&ledger, ENTRY_NORM, 0, PART_DP, price->norm_s);
     return ledger;
 }

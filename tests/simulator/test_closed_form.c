@@ -126,9 +126,11 @@ static void no_step_is_shorter_than_its_busiest_stage(void **state)
 // Every duration of a plan, one at a time.
 static double *duration_at(struct step_price *price, struct chunk_price *classes, int index)
 {
-    double *of_step[] = {&price->hop_s, &price->tied_reduce_s, &price->norm_s, &price->overhead_s};
-    if (index < 4) return of_step[index];
-    index -= 4;
+    double *of_step[] = {&price->hop_s, &price->norm_s, &price->overhead_s};
+    if (index < 3) return of_step[index];
+    index -= 3;
+    if (index < price->tie_count) return &price->ties[index].s;
+    index -= price->tie_count;
     int each = SLOT_KIND_COUNT + 4, class = index / each, i = index % each;
     if (class >= price->class_count) return NULL;
     struct chunk_price *at = &classes[class];
@@ -166,7 +168,7 @@ static void longer_durations_make_longer_steps(void **state)
             classes[n].small_reduce_s *= 2;
             classes[n].update_s *= 2;
         }
-        for (int n = 0; n < 4; n++)
+        for (int n = 0; n < 3 + price->tie_count; n++)
             *duration_at(price, classes, n) *= 2;
         is_near(closed_form(price).step_s, 2 * before_s);
         arena_reset(arena, mark);

@@ -176,7 +176,8 @@ static struct step_price *small_pipeline(struct arena *arena, struct random *ran
         classes[i].gradient_reduce_s = classes[i].parameter_gather_s = 0;
         classes[i].small_reduce_s = classes[i].update_s = 0;
     }
-    price->tied_reduce_s = price->norm_s = price->overhead_s = 0;
+    price->norm_s = price->overhead_s = 0;
+    price->tie_count = 0;
     price->hop_overlapped = true;
     price->post_validated = false;
     return price;
@@ -223,9 +224,11 @@ static void no_step_is_shorter_than_its_bounds_and_its_parts_sum(void **state)
 // Every duration of a plan, one at a time.
 static double *duration_at(struct step_price *price, struct chunk_price *classes, int index)
 {
-    double *of_step[] = {&price->hop_s, &price->tied_reduce_s, &price->norm_s, &price->overhead_s};
-    if (index < 4) return of_step[index];
-    index -= 4;
+    double *of_step[] = {&price->hop_s, &price->norm_s, &price->overhead_s};
+    if (index < 3) return of_step[index];
+    index -= 3;
+    if (index < price->tie_count) return &price->ties[index].s;
+    index -= price->tie_count;
     int each = SLOT_KIND_COUNT * PART_COUNT + 4, class = index / each, i = index % each;
     if (class >= price->class_count) return NULL;
     struct chunk_price *at = &classes[class];

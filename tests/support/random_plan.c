@@ -158,6 +158,26 @@ static struct step_price *plan_of(struct arena *arena, enum schedule_kind schedu
     return price;
 }
 
+// Up to two sets of stages that share a gradient.
+static void random_ties(struct arena *arena, struct random *random, double layer_s,
+                        struct step_price *price)
+{
+    int stages = price->shape.stage_count;
+    if (stages < 2) return;
+    price->ties = ARENA_NEW(arena, struct tied_price, 2);
+    for (int i = 0; i < 2; i++) {
+        double s = layer_s * random_ratio(random);
+        if (random_int(random, 0, 3) || s <= 0) continue;
+        int *at = ARENA_NEW(arena, int, stages), count = 0;
+        for (int stage = 0; stage < stages; stage++) {
+            bool is_needed = i == 0 && (stage == 0 || stage + 1 == stages);
+            bool fills = count + stages - stage <= 2;
+            if (is_needed || fills || random_int(random, 0, 3) == 0) at[count++] = stage;
+        }
+        price->ties[price->tie_count++] = (struct tied_price){at, count, s};
+    }
+}
+
 struct step_price *random_plan(struct arena *arena, struct random *random,
                                enum schedule_kind schedule)
 {
@@ -179,7 +199,7 @@ struct step_price *random_plan(struct arena *arena, struct random *random,
     price->reduce_overlapped = random_int(random, 0, 3) > 0;
     price->gather_overlapped = random_int(random, 0, 1);
     price->overlap_ratio = 0.3 + 0.7 * random_ratio(random);
-    price->tied_reduce_s = random_int(random, 0, 3) ? 0 : layer.forward_s * random_ratio(random);
+    random_ties(arena, random, layer.forward_s, price);
     price->norm_s = 20e-6;
     price->post_validated = !row->backward_fused && random_int(random, 0, 1);
     price->overhead_s = layer.forward_s * random_ratio(random);
