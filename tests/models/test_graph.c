@@ -34,7 +34,7 @@ static void open_sizes_come_from_the_workload(void **state)
 static void a_graph_is_embedding_layers_and_head(void **state)
 {
     struct graph *graph =
-        load(*state, "models/zoo/llama-2-70b.json", (struct import_options){true, false, 0});
+        load(*state, "models/zoo/llama-2-70b.json", (struct import_options){.flash = true});
     assert_int_equal(graph->block_count, 3);
     assert_int_equal(graph->sequence_count, 82);
     assert_int_equal(graph->layer_count, 80);
@@ -49,7 +49,7 @@ static void a_graph_is_embedding_layers_and_head(void **state)
 static void alternating_windows_are_two_kinds_of_layer(void **state)
 {
     struct graph *graph =
-        load(*state, "models/zoo/gemma-2-9b.json", (struct import_options){true, false, 0});
+        load(*state, "models/zoo/gemma-2-9b.json", (struct import_options){.flash = true});
     assert_int_equal(graph->block_count, 4);
     for (int i = 1; i <= 42; i++) {
         const struct block *block = &graph->blocks[graph->sequence[i]];
@@ -95,7 +95,7 @@ static void names_are_unique_within_a_block(void **state)
 {
     for (int m = 0; TINY_MODELS[m]; m++) {
         for (int flash = 0; flash < 2; flash++) {
-            struct import_options options = {flash, true, 0};
+            struct import_options options = {.flash = flash, .dropout = true};
             struct graph *graph = tiny_graph(*state, TINY_MODELS[m], &options);
             for (int b = 0; b < graph->block_count; b++)
                 check_names(&graph->blocks[b]);
@@ -105,7 +105,7 @@ static void names_are_unique_within_a_block(void **state)
 
 static void ties_count_once_and_padding_not_at_all(void **state)
 {
-    struct import_options padded = {true, false, 128};
+    struct import_options padded = {.flash = true, .vocab_multiple = 128};
     struct graph *graph = tiny_graph(*state, TINY_GPT2, &padded);
     assert_int_equal(graph->vocab_padded, 128);
     // V*H + P*H + L*(12 H*H + 13 H) + 2 H with V 11, H 8, P 6, L 2.
@@ -118,7 +118,7 @@ static void ties_count_once_and_padding_not_at_all(void **state)
 static void model_flops_are_those_of_narayanan(void **state)
 {
     for (int flash = 0; flash < 2; flash++) {
-        struct import_options options = {flash, true, 1024};
+        struct import_options options = {.flash = flash, .dropout = true, .vocab_multiple = 1024};
         struct graph *graph = load(*state, "models/zoo/megatron-175b.json", options);
         double h = 12288, l = 96, s = 2048, v = 51200;
         double expected = 72 * s * l * h * h * (1 + s / (12 * h) + v / (12 * l * h));

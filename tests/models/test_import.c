@@ -57,7 +57,8 @@ static int check_counts(const char *table, const char *folder)
         }
         assert_string_equal(err.text, "");
         for (int flash = 0; flash < 2; flash++) {
-            struct import_options options = {flash, !flash, flash ? 1024 : 0};
+            struct import_options options = {
+                .flash = flash, .dropout = !flash, .vocab_multiple = flash ? 1024 : 0};
             struct graph *graph = model_graph(&arena, config, &options);
             if (graph->parameter_count != expected) {
                 fail_msg("%s: %lld parameters, transformers counts %lld", path,

@@ -192,7 +192,7 @@ static void every_op_of_every_family_has_a_whole_rule(void **state)
 {
     for (int m = 0; TINY_MODELS[m]; m++) {
         for (int flash = 0; flash < 2; flash++) {
-            struct import_options options = {flash, true, 0};
+            struct import_options options = {.flash = flash, .dropout = true};
             struct graph *graph = tiny_graph(*state, TINY_MODELS[m], &options);
             struct block_gradients gradients;
             for (int b = 0; b < graph->block_count; b++) {
