@@ -7,6 +7,7 @@
 #include "planner/scan.h"
 
 #include <assert.h>
+#include <string.h>
 
 // Plans of the search that are given other meshes, of these the ones that are changed further, and
 // those that are kept beside as many as are wanted.
@@ -187,6 +188,23 @@ static bool seek_asked(struct giving *giving, struct search_result *result, stru
                                   : seek_pinned(giving, result, err);
 }
 
+// Degrees that follow from the meshes are no option that was given, and may be nothing else.
+static bool refuse_following(struct arena *arena, const struct pins *asked, struct err *err)
+{
+    static const enum choice FOLLOWING[] = {CHOICE_TP, CHOICE_PP};
+    for (size_t i = 0; i < sizeof FOLLOWING / sizeof *FOLLOWING; i++) {
+        const char *option = arena_print(arena, "%s ", choice_option(arena, FOLLOWING[i]));
+        bool follows =
+            !pins_get(asked, FOLLOWING[i]).set && strncmp(err->text, option, strlen(option)) == 0;
+        if (!follows) continue;
+        char *reason = arena_copy(arena, err->text), *hint = strstr(reason, "; with all else");
+        if (hint) *hint = '\0';
+        *err = (struct err){0};
+        return err_set(err, ERR_USAGE, "%s: %s", meshes_option(asked), reason);
+    }
+    return false;
+}
+
 bool meshes_search(struct arena *arena, const struct search_request *request,
                    struct search_result *result, struct meshes_answer *answer, struct err *err)
 {
@@ -200,7 +218,7 @@ bool meshes_search(struct arena *arena, const struct search_request *request,
                             .ranking = ranking_new(arena, request->objective, KEPT + request->top),
                             .answer = answer,
                             .may_branch = branches_are_asked(request)};
-    if (!seek_asked(&giving, result, err)) return false;
+    if (!seek_asked(&giving, result, err)) return refuse_following(arena, &request->pins, err);
     climb(&giving);
     if (giving.ranking.count > 0 && meshes_search_numbers(giving.asked)) {
         giving_seek_found(&giving);
@@ -213,7 +231,10 @@ bool meshes_search(struct arena *arena, const struct search_request *request,
         take_best(&giving, request, result);
         return true;
     }
-    if (giving.refused.kind) return err_set(err, ERR_USAGE, "%s", giving.refused.text);
+    if (giving.refused.kind) {
+        (void)!err_set(err, ERR_USAGE, "%s", giving.refused.text);
+        return refuse_following(arena, &request->pins, err);
+    }
     if (!giving.has_size && giving.indivisible.kind)
         return err_set(err, ERR_USAGE, "%s", giving.indivisible.text);
     if (request->pins.search_stage_ranks)

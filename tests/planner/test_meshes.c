@@ -157,6 +157,12 @@ static void what_cannot_be_is_refused(void **state)
     check_error(other, 2, (const int[]){4, 2},
                 "--stage-tp: no micro-batch that all of these stages can split divides the "
                 "sequences of a replica");
+    // Of what follows from the numbers no other values are told: they are no option's.
+    check_error(request, 3, (const int[]){4, 2, 2},
+                "--stage-tp: --pp 3: no plan of batch 32 on 8 GPUs has it");
+    check_error(request, 2, (const int[]){3, 3},
+                "--stage-tp: --tp 3: 32 heads cannot be split by 3; the nearest that divide are 2 "
+                "and 4");
     pins_set(&request.pins, CHOICE_TP, 2, 2);
     check_error(request, 2, (const int[]){4, 2},
                 "--stage-tp: the largest is 4, which --tp does not allow; they are one");
