@@ -230,6 +230,6 @@ bool placement_solve(struct arena *arena, const struct placement_problem *proble
                                                   near.up_bytes + near.down_bytes;
     double rate = problem->up_bytes_per_s + problem->down_bytes_per_s;
     solution->bound_s = fmax(planned->compute_s, solution->bound_bytes / rate);
-    assert(solution->bound_bytes <= moved * (1 + 1e-6) + 1);
+    assert(solution->bound_bytes <= moved * (1 + 1e-6));
     return true;
 }
