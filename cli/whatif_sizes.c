@@ -163,7 +163,8 @@ int whatif_least(struct arena *arena, const struct whatif_job *job, struct err *
 }
 
 static void print_largest(struct arena *arena, const struct sweep_point *point,
-                          const struct whatif_job *job, const struct largest_model *found)
+                          const struct whatif_job *job, const struct largest_model *found,
+                          bool has_nvme)
 {
     const struct scenario *scenario = &point->scenario;
     static const char *const HEADS[] = {"memory", "parameters", "heads", "moved",
@@ -176,7 +177,9 @@ static void print_largest(struct arena *arena, const struct sweep_point *point,
     for (int tier = 0; tier < CAPACITY_COUNT; tier++) {
         const char *cells[] = {capacity_name((enum capacity)tier), "-", "-", "-", "-", "-",
                                "not even the smallest fits"};
-        if (found->tiers[tier].model) {
+        bool is_there = tier != CAPACITY_NVME || has_nvme;
+        if (!is_there) cells[6] = "the hosts have none";
+        if (is_there && found->tiers[tier].model) {
             double least = found->tiers[0].parameter_count;
             cells[1] = units_count(arena, found->tiers[tier].parameter_count);
             cells[2] = arena_print(arena, "%lld", (long long)found->tiers[tier].steps * step);
@@ -259,7 +262,7 @@ int whatif_largest(struct arena *arena, const struct whatif_job *job, struct err
         if (job->arguments->json) {
             write_largest(&writer, &points.items[i], &found, &placed);
         } else {
-            print_largest(arena, &points.items[i], job, &found);
+            print_largest(arena, &points.items[i], job, &found, placed.has_nvme);
             double device_count = found.tiers[CAPACITY_GPU].parameter_count;
             console_print(stdout, placed_sizes_text(arena, &placed, device_count));
         }

@@ -267,6 +267,8 @@ bool placed_sizes_find(struct arena *arena, const struct scenario_request *reque
     asking.clusters[CAPACITY_HOST] = without_nvme(arena, scenario->cluster);
     asking.clusters[CAPACITY_NVME] = scenario->cluster;
     *found = (struct placed_sizes){.largest = {-1, -1, -1}, .sensible = -1};
+    for (int i = 0; i < scenario->cluster->node_group_count; i++)
+        found->has_nvme |= scenario->cluster->nodes[i].host.nvme_bytes > 0;
     found->is_piped = !pins_allow(&scenario->pins, CHOICE_PP, 1);
     if (found->is_piped) return true;
     for (int tier = CAPACITY_HOST; tier < CAPACITY_COUNT; tier++) {

@@ -31,6 +31,7 @@ struct placed_sizes {
                                   // CAPACITY_GPU: -1
     int sensible;                 // index; -1
     bool is_piped;                // the pins ask for a pipeline: nothing was asked
+    bool has_nvme;                // some host has
 };
 
 MUST_CHECK bool placed_sizes_find(struct arena *arena, const struct scenario_request *request,

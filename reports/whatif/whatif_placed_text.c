@@ -77,7 +77,9 @@ char *placed_sizes_text(struct arena *arena, const struct placed_sizes *found, d
         "moves no more than the plans above):\n%s%s%s%s",
         found->count > 0 ? table_text(&table) : "",
         tier_text(arena, found, CAPACITY_HOST, "the hosts' memory", device_count),
-        tier_text(arena, found, CAPACITY_NVME, "NVMe as well", device_count), sensible);
+        found->has_nvme ? tier_text(arena, found, CAPACITY_NVME, "NVMe as well", device_count)
+                        : "The hosts have no NVMe\n",
+        sensible);
 }
 
 void placed_sizes_write(struct json_writer *writer, const struct placed_sizes *found)
