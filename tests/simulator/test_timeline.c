@@ -331,12 +331,12 @@ static void layers_sum_their_kernels(void **state)
                 double bytes_s = kernel->bytes / device->memory_bandwidth_bytes_per_s;
                 double narrow_s = kernel->flop / account.peak_flop_per_s;
                 double wide_s = kernel->flop / device->peak_flop_per_s[PRECISION_FP32];
-                assert_true(kernel->flop == kernel->price->flop);
-                assert_true(kernel->bytes == kernel->price->bytes);
+                assert_true(kernel->flop == kernel->price.flop);
+                assert_true(kernel->bytes == kernel->price.bytes);
                 assert_true(kernel->roof_s == fmax(narrow_s, bytes_s) ||
                             kernel->roof_s == fmax(wide_s, bytes_s));
                 flop += kernel->flop, roof_s += kernel->roof_s;
-                s += kernel->price->s, launches += kernel->price->count;
+                s += kernel->price.s, launches += kernel->launch_count;
             }
             is_near(layer->flop, flop);
             is_near(layer->roof_s, roof_s);
