@@ -1,5 +1,7 @@
 #include "planner/choice.h"
 #include "planner/ranking.h"
+#include "planner/refine.h"
+#include "planner/scan_group.h"
 #include "planner/search.h"
 #include "tests/support/test.h"
 
@@ -197,9 +199,45 @@ static void as_few_gradients_leave_as_need_to(void **state)
     }
 }
 
+// A base of so many seconds with everything kept.
+static struct refine_base base_of(double kept_s)
+{
+    return (struct refine_base){.kept = {.closed_form_s = kept_s, .cost.step_s = kept_s}};
+}
+
+// Behind are those no faster than the best plan, and those before whom as many come as are asked.
+static void tails_are_behind_as_many_as_are_asked(void **state)
+{
+    struct refine_base items[REFINE_MOST + 2];
+    struct refine_bases bases = {.arena = *state, .items = items, .count = REFINE_MOST};
+    struct scan_request request = {.bases = NULL};
+    struct scan scan = {.request = &request};
+    const struct candidate plan = {.closed_form_s = 9, .cost.step_s = 9};
+    assert_true(refine_is_behind(&scan, 1));  // nobody asks
+    request.bases = &bases;
+    for (int i = 0; i < REFINE_MOST + 2; i++)
+        items[i] = base_of(1 + 0.25 * i);
+    // All are before 7, all but one before the last of them itself.
+    assert_true(refine_is_behind(&scan, 7));
+    assert_false(refine_is_behind(&scan, items[REFINE_MOST - 1].kept.closed_form_s));
+    bases.count = REFINE_MOST - 1;
+    assert_false(refine_is_behind(&scan, 7));
+    bases.count = REFINE_MOST + 2;
+    assert_true(refine_is_behind(&scan, 7));
+    assert_false(refine_is_behind(&scan, 1));
+    // A plan of nine seconds is no slower than what takes nine.
+    bases.count = 1;
+    scan.result.ranking = ranking_new(*state, OBJECTIVE_TIME, 2);
+    assert_false(refine_is_behind(&scan, 9));
+    assert_true(ranking_offer(&scan.result.ranking, &plan));
+    assert_false(refine_is_behind(&scan, 8.999));
+    assert_true(refine_is_behind(&scan, 9));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tails_are_behind_as_many_as_are_asked),
         cmocka_unit_test(classes_may_be_faster_than_whole_layers),
         cmocka_unit_test(as_few_states_leave_as_need_to),
         cmocka_unit_test(as_few_parameters_leave_as_need_to),

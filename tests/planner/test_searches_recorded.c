@@ -12,8 +12,8 @@ static const struct recorded_draws SPACES[] = {
 static const struct recorded_draws MOVES[] = {
     {WAY_OFFLOAD, {120, 112, 134, 145, 118, 103, 121, 144, 148, 108, 129,
                    101, 104, 106, 107, 113, 127, 131, 132, 137, 142}},
-    {WAY_GRADIENTS, {183, 185, 151}},
-    {WAY_PARAMETERS, {203, 218, 221, 201}},
+    {WAY_GRADIENTS, {183, 185, 151, 187, 166, 171}},
+    {WAY_PARAMETERS, {203, 218, 221, 201, 223, 242, 212}},
     {WAY_MEMORY_OFFLOAD, {3, 4, 9, 10, 11, 5}},
 };
 

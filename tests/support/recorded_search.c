@@ -53,6 +53,8 @@ void recorded_way(struct search_request *request, enum way way, int seed)
     pins->search_stage_tp = way == WAY_STAGE_TP;
     pins->search_stage_ranks = way == WAY_STAGE_RANKS;
     pins->branches = way == WAY_BRANCHES ? BRANCHES_ON : BRANCHES_OFF;
+    if (way == WAY_OFFLOAD && seed % 5 == 3)
+        pins_set(pins, CHOICE_RECOMPUTE, RECOMPUTE_FULL, RECOMPUTE_FULL);
     if (way == WAY_RANKS_PINNED) pin_ranks(pins, request->cluster->rank_count, seed);
     request->exhaustive = way == WAY_ALL;
 }
@@ -94,11 +96,16 @@ const char *recorded_line(struct arena *arena, const char *name,
         text = arena_print(arena, "%s\t%.0f", text, result.dropped[i]);
     text = arena_print(arena, "%s\t%s\t%s", text, nanoseconds(arena, result.bound_s),
                        nanoseconds(arena, result.layers_s));
-    for (int i = 0; i < result.best_count; i++)
-        text = arena_print(arena, "%s\t%s %s %lld", text,
+    for (int i = 0; i < result.best_count; i++) {
+        const struct parallel *parallel = &result.best[i].parallel;
+        text = arena_print(arena, "%s\t%s %s %lld tp %d pp %d vpp %d zero %d kept %d/%d/%d", text,
                            nanoseconds(arena, result.best[i].closed_form_s),
                            nanoseconds(arena, result.best[i].cost.step_s),
-                           (long long)result.best[i].memory.reserved_bytes);
+                           (long long)result.best[i].memory.reserved_bytes,
+                           parallel->degree[AXIS_TP], parallel->degree[AXIS_PP], parallel->vpp,
+                           parallel->zero, parallel->recompute_layers, parallel->offload.layers[1],
+                           parallel->stage_layers_count);
+    }
     if (result.best_count == 0)
         text = arena_print(arena, "%s\t%lld", text, (long long)result.shortfall_bytes);
     for (int i = 0; i < result.cut_count; i++)
