@@ -139,8 +139,9 @@ void recorded_check(struct arena *arena, const char *begins, const char *lines)
     if (getenv("UPDATE")) assert_true(file_write_all(&file, 1, &err));
 }
 
-// A drawn question of at most eight GPUs and so many sequences that these divide them.
-static struct search_request draw_request(struct arena *arena, struct draw *draw)
+// A drawn question of at most eight GPUs, two a node or as they are, and so many sequences that
+// these divide them.
+static struct search_request draw_request(struct arena *arena, struct draw *draw, bool in_pairs)
 {
     static const int GPUS[] = {1, 2, 2, 4, 4, 6, 8, 8};
     struct search_request request = random_search(arena, draw);
@@ -152,6 +153,11 @@ static struct search_request draw_request(struct arena *arena, struct draw *draw
     while (cluster->rank_count < gpus)
         gpus /= 2;
     assert_true(cluster_take_gpus(cluster, gpus, &err));
+    struct node_group *nodes = &cluster->nodes[0];
+    if (in_pairs && gpus % 2 == 0) {
+        nodes->gpus = nodes->gpus_per_host = 2;
+        nodes->count = cluster->node_count = gpus / 2;
+    }
     request.cluster = cluster;
     return request;
 }
@@ -172,7 +178,8 @@ void recorded_check_draws(struct arena *result, const struct recorded_draws *dra
             struct err err = {0};
             int seed = draws[d].seeds[i];
             struct draw draw = {(uint64_t)seed};
-            struct search_request request = draw_request(&arena, &draw);
+            struct search_request request =
+                draw_request(&arena, &draw, way == WAY_RANKS_PINNED && seed % 2 == 0);
             // What no other stack runs.
             if (way >= WAY_GRADIENTS && way != WAY_MEMORY_OFFLOAD)
                 request.stack = stack_load(&arena, "meshwright", &err);
