@@ -25,8 +25,9 @@ bool chain_is_factor(const struct chain_model *c, int value)
 
 static bool casts(const struct chain_model *c, const struct onnx_call *call)
 {
-    bool is_it = strcmp(call->type, "Cast") == 0 && !call->is_folded;
-    return is_it && element_is_float(c->model->values[call->inputs[0]].element) &&
+    bool is_it = strcmp(call->type, "Cast") == 0 || strcmp(call->type, "CastLike") == 0;
+    return is_it && !call->is_folded &&
+           element_is_float(c->model->values[call->inputs[0]].element) &&
            element_is_float(c->model->values[call->outputs[0]].element);
 }
 
@@ -195,7 +196,8 @@ void chains_join(struct onnx_model *model)
         (void)(chain_join_softmax(&c, call) || chain_join_sigmoid(&c, call) ||
                chain_join_gelu(&c, call) || chain_join_product(&c, call) ||
                chain_join_drop(&c, call) || chain_join_bias(&c, call) ||
-               chain_join_norm(&c, call) || chain_join_group_norm(&c, call) ||
-               chain_join_attention(&c, call) || join_cast(&c, call));
+               chain_join_norm(&c, call) || chain_join_groups(&c, call) ||
+               chain_join_group_norm(&c, call) || chain_join_attention(&c, call) ||
+               join_cast(&c, call));
     }
 }

@@ -45,6 +45,7 @@ bool chain_join_softmax(const struct chain_model *c, struct onnx_call *call);  /
 bool chain_join_drop(const struct chain_model *c, struct onnx_call *call);     // chains_drop.c
 bool chain_join_bias(const struct chain_model *c, struct onnx_call *call);     // chains_bias.c
 bool chain_join_norm(const struct chain_model *c, struct onnx_call *call);     // chains_norm.c
+bool chain_join_groups(const struct chain_model *c, struct onnx_call *call);   // chains_group.c
 bool chain_join_group_norm(const struct chain_model *c,
                            struct onnx_call *call);  // chains_group.c
 bool chain_join_attention(const struct chain_model *c,

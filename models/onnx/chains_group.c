@@ -106,6 +106,64 @@ static bool find_centered(const struct chain_model *c, int value, struct group_n
     return is_mean(c, shifted->inputs[1], n);
 }
 
+// Whether all of a value is this number.
+static bool is_repeated(const struct chain_model *c, int value, double number)
+{
+    const struct onnx_value *of = &c->model->values[value];
+    while (!of->numbers && c->maker[value] >= 0) {
+        const struct onnx_call *call = &c->model->calls[c->maker[value]];
+        if (strcmp(call->type, "Expand") != 0) return false;
+        value = call->inputs[0];
+        of = &c->model->values[value];
+    }
+    for (int64_t i = 0; of->numbers && i < of->elements; i++)
+        if (of->numbers[i] != number) return false;
+    return of->numbers;
+}
+
+// As PyTorch's exporter writes it where the operators of ONNX have none: an instance norm without
+// factors of x seen as groups, times a weight. -1: it is none, else the x.
+static int find_instance(const struct chain_model *c, int value, int64_t *groups, double *epsilon)
+{
+    const struct onnx_call *out = chain_maker(c, value, "Reshape", 2);
+    const struct onnx_call *norm =
+        out ? chain_maker(c, out->inputs[0], "InstanceNormalization", 3) : NULL;
+    const struct onnx_call *in = norm ? chain_maker(c, norm->inputs[0], "Reshape", 2) : NULL;
+    if (!in || !is_repeated(c, norm->inputs[1], 1) || !is_repeated(c, norm->inputs[2], 0))
+        return -1;
+    const struct onnx_value *x = &c->model->values[in->inputs[0]];
+    const struct onnx_value *seen = &c->model->values[norm->inputs[0]];
+    const struct onnx_value *made = &c->model->values[out->outputs[0]];
+    bool is_it = seen->rank == 3 && x->rank >= 3 && made->rank == x->rank;
+    for (int i = 0; i < x->rank && is_it; i++)
+        is_it = made->dims[i] == x->dims[i];
+    *groups = is_it ? seen->dims[1] : 0;
+    *epsilon = attribute_float(norm, "epsilon", 1e-5);
+    return is_it && seen->dims[0] == x->dims[0] && x->dims[1] % *groups == 0 ? in->inputs[0] : -1;
+}
+
+bool chain_join_groups(const struct chain_model *c, struct onnx_call *call)
+{
+    if (strcmp(call->type, "Add") != 0 || call->input_count != 2) return false;
+    for (int i = 0; i < 4; i++) {
+        const struct onnx_call *scaled = chain_maker(c, call->inputs[i & 1], "Mul", 2);
+        int64_t groups = 0;
+        double epsilon = 0;
+        if (!scaled || c->reader_count[call->inputs[i & 1]] != 1) continue;
+        int x = find_instance(c, scaled->inputs[i >> 1], &groups, &epsilon);
+        if (x < 0) continue;
+        int64_t channels = c->model->values[x].dims[1];
+        const int inputs[] = {x, chain_vector(c, scaled->inputs[1 - (i >> 1)], channels),
+                              chain_vector(c, call->inputs[1 - (i & 1)], channels)};
+        if (inputs[1] < 0 || inputs[2] < 0) continue;
+        chain_become(c, call, "GroupNormalization", inputs, 3);
+        chain_say(c, call, "epsilon", epsilon);
+        chain_say_int(c, call, "num_groups", groups);
+        return true;
+    }
+    return false;
+}
+
 bool chain_join_group_norm(const struct chain_model *c, struct onnx_call *call)
 {
     if (strcmp(call->type, "Add") != 0 || call->input_count != 2) return false;

@@ -107,6 +107,7 @@ static int vector_of(const struct chain_model *c, int value, int x, enum kind ki
 int chain_vector(const struct chain_model *c, int value, int64_t size)
 {
     const struct onnx_call *shaped = chain_maker(c, value, "Reshape", 2);
+    if (!shaped) shaped = chain_maker(c, value, "Unsqueeze", 2);
     int source = chain_origin(c, shaped ? shaped->inputs[0] : value);
     const struct onnx_value *own = &c->model->values[source];
     return own->is_constant && own->rank == 1 && own->dims[0] == size ? source : -1;
