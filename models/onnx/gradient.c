@@ -38,11 +38,14 @@ static int gradient_tensor(struct onnx_program *program, int value)
                           from->rank, from->dims, element_bytes(from->element));
 }
 
-static void contribute(struct onnx_program *program, int value, int tensor)
+// Of a weight that is read turned PyTorch has the first gradient as a view of a turned product,
+// which it does not add to in place: with the other term and the sum there are three.
+static void contribute(struct onnx_program *program, int value, int tensor, bool is_turned)
 {
     int before = program->gradient_of[value];
     if (before < 0) {
         program->gradient_of[value] = tensor;
+        program->is_turned[value] = is_turned;
         return;
     }
     const struct onnx_value *of = &program->model->values[value];
@@ -52,7 +55,8 @@ static void contribute(struct onnx_program *program, int value, int tensor)
     int terms[] = {before, tensor};
     int node =
         program_node(program, ONNX_BACKWARD, name, "Sum", terms, 2, &sum, 1, (double)of->elements);
-    program->overwritable[node] = program->nodes[node].input_count;
+    program->overwritable[node] = program->is_turned[value] ? 0 : program->nodes[node].input_count;
+    program->is_turned[value] = false;
     program->gradient_of[value] = sum;
 }
 
@@ -124,8 +128,13 @@ static void add_kernel(struct onnx_program *program, int index,
     bool is_view = (gradient->traits & GRADIENT_VIEW) || program->is_strided[index];
     if (is_view && same_bytes) output->shares = kernel->inputs[0];
     if (gradient->traits & GRADIENT_IN_PLACE) program->overwritable[node] = gradient_count;
-    for (int i = 0; i < kernel->output_count; i++)
-        contribute(program, kernel->values[i], kernel->outputs[i]);
+    bool turns = strcmp(call->type, "Transpose") == 0 ||
+                 (strcmp(call->type, "Gemm") == 0 && attribute_int(call, "transB", 0));
+    for (int i = 0; i < kernel->output_count; i++) {
+        const struct onnx_value *of = &program->model->values[kernel->values[i]];
+        contribute(program, kernel->values[i], kernel->outputs[i],
+                   turns && of->is_trained && of->rank == 2);
+    }
 }
 
 // A term of a sum has the sum's gradient, where neither was broadcast: no kernel, no tensor.
@@ -135,7 +144,7 @@ static bool pass_on(struct onnx_program *program, const struct onnx_call *call, 
     const struct onnx_value *to = &program->model->values[value];
     const struct onnx_value *from = &program->model->values[call->outputs[0]];
     if (to->elements != from->elements || to->element != from->element) return false;
-    contribute(program, value, gradient);
+    contribute(program, value, gradient, false);
     return true;
 }
 
@@ -216,7 +225,7 @@ static void add_cross_entropy(struct onnx_program *program, int value)
         program_node(program, ONNX_BACKWARD, "cross_entropy.gradient", "cross_entropy.gradient",
                      kept, 3, &gradient, 1, (double)output->elements);
     program->overwritable[node] = 1;
-    contribute(program, target, gradient);
+    contribute(program, target, gradient, false);
 }
 
 static void add_mean(struct onnx_program *program, const int *values, int count)
@@ -233,7 +242,7 @@ static void add_mean(struct onnx_program *program, const int *values, int count)
         int gradient = gradient_tensor(program, values[i]);
         program_node(program, ONNX_BACKWARD, "mean.gradient", "mean.gradient", &loss, 1, &gradient,
                      1, (double)program->model->values[values[i]].elements);
-        contribute(program, values[i], gradient);
+        contribute(program, values[i], gradient, false);
     }
 }
 

@@ -304,6 +304,7 @@ struct onnx_graph *program_make(struct arena *arena, const struct onnx_model *mo
     for (int i = 0; i < model->value_count; i++)
         program.tensor_of[i] = program.gradient_of[i] = -1;
     program.is_strided = ARENA_NEW(model->arena, bool, model->call_count);
+    program.is_turned = ARENA_NEW(model->arena, bool, model->value_count);
     find_strided(&program);
     if (model->options.training) program_mark_gradients(&program);
     for (int i = 0; i < model->call_count; i++) {

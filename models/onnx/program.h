@@ -18,6 +18,7 @@ struct onnx_program {
     int *tensor_of;    // a value's tensor, -1: none yet
     int *gradient_of;  // a value's gradient so far, -1: none
     bool *needs_gradient;
+    bool *is_turned;   // of a value: its gradient so far is a view of a turned product
     bool *is_strided;  // of a call: a Transpose whose reader or maker takes any order of dimensions
     int (*saved)[5];   // of a call: tensors that stand where its outputs 0 to 4 would, or -1
 };

@@ -87,6 +87,13 @@ class Words(torch.nn.Module):
         return self.head(self.norm(self.layers(self.table(x))))
 
 
+class Tied(Words):
+    """One table at both ends, larger than all else: its two gradients and their sum are the peak."""
+    def __init__(self):
+        super().__init__(width=32, layers=2, words=8192)
+        self.head.weight = self.table.weight
+
+
 class Shifts(torch.nn.Module):
     """Convolutions with batch norm and swish."""
     def __init__(self, width=16):
@@ -104,6 +111,7 @@ class Shifts(torch.nn.Module):
 MODELS = {
     'pictures': (Pictures, lambda: torch.randn(4, 3, 128, 128)),
     'words': (Words, lambda: torch.randint(0, 128, (4, 256))),
+    'tied': (Tied, lambda: torch.randint(0, 8192, (2, 16))),
     'shifts': (Shifts, lambda: torch.randn(4, 3, 64, 64)),
 }
 
