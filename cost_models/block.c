@@ -364,10 +364,6 @@ static void add_losses(const struct price_context *context, const struct block_p
     struct loss_price price = loss_price(context, program);
     tallies[PHASE_FORWARD].compute_s += price.loss_s;
     tallies[PHASE_BACKWARD].compute_s += price.seed_s;
-    ledger_add_time(context->ledger, ENTRY_LOSS, PHASE_FORWARD, "losses to host", price.loss_s,
-                    price.loss_bytes);
-    ledger_add_time(context->ledger, ENTRY_SEED, PHASE_BACKWARD, "gradients of losses",
-                    price.seed_s, price.seed_bytes);
 }
 
 // Adds up the work of a program. Exchanges are listed, or, given `memo`, priced but for relays.
@@ -442,10 +438,9 @@ static struct block_price price_of(struct memo *memo, const struct block_work *w
 {
     const struct stack *stack = memo->context->compute.stack;
     overlap_parameters(stack, overlap, tallies, PHASE_FORWARD, PHASE_FORWARD);
-    bool is_apart = overlap & OVERLAP_APART;
-    int last = is_apart ? PHASE_BACKWARD : PHASE_WEIGHT;
+    int last = overlap & OVERLAP_APART ? PHASE_BACKWARD : PHASE_WEIGHT;
     overlap_parameters(stack, overlap, tallies, PHASE_BACKWARD, last);
-    if (is_apart) overlap_parameters(stack, overlap, tallies, PHASE_WEIGHT, PHASE_WEIGHT);
+    overlap_parameters(stack, overlap, tallies, last + 1, PHASE_WEIGHT);
     overlap_fetches(stack, overlap, tallies, PHASE_FORWARD, PHASE_FORWARD);
     tallies[PHASE_FORWARD].fetch_s *= tallies[PHASE_FORWARD].fetch_share;
     struct block_price price = {.adding_s = work->adding_s};

@@ -1,5 +1,6 @@
 #include "cost_models/losses.h"
 
+#include "cost_models/ledger.h"
 #include "cost_models/offload.h"
 
 // A link that the cluster file says nothing of is taken for as fast as the device's memory.
@@ -24,5 +25,9 @@ struct loss_price loss_price(const struct price_context *context,
         price.loss_bytes = (double)program->buffers[program->outputs[0]].bytes;
     if (price.seed_bytes > 0) price.seed_s = link_s(context, price.seed_bytes);
     if (price.loss_bytes > 0) price.loss_s = link_s(context, price.loss_bytes);
+    ledger_add_time(context->ledger, ENTRY_LOSS, PHASE_FORWARD, "losses to host", price.loss_s,
+                    price.loss_bytes);
+    ledger_add_time(context->ledger, ENTRY_SEED, PHASE_BACKWARD, "gradients of losses",
+                    price.seed_s, price.seed_bytes);
     return price;
 }

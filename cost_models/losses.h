@@ -10,6 +10,6 @@ struct loss_price {
     double loss_s, seed_s;          // of copies over the link to the host, one launch each
 };
 
-// 0 of a block that has no losses, and of the stacks of others.
+// 0 of a block that has no losses, and of the stacks of others. The ledger gets a line of each.
 struct loss_price loss_price(const struct price_context *context,
                              const struct block_program *program);

@@ -10,7 +10,7 @@
 // and with which code it ends. Each case is a process that enters, and so becomes a guard and its
 // rank, which acts; the guard sends what it says through a pipe.
 
-struct said {
+struct guard_said {
     int exit_code;
     char text[200];
 };
@@ -130,9 +130,9 @@ static void saves_for_ever(const struct rank *of)
     pause();
 }
 
-static struct said said_of(int rank, void (*acts)(const struct rank *of))
+static struct guard_said said_of(int rank, void (*acts)(const struct rank *of))
 {
-    struct said said = {.exit_code = -1};
+    struct guard_said said = {.exit_code = -1};
     int ends[2];
     assert_return_code(pipe(ends), 0);
     pid_t child = fork();
@@ -183,7 +183,7 @@ static void guards_say_what_their_ranks_came_to(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof GUARDED / sizeof *GUARDED; i++) {
         const struct guarded *of = &GUARDED[i];
-        const struct said said = said_of(of->rank, of->acts);
+        const struct guard_said said = said_of(of->rank, of->acts);
         size_t length = strlen(of->text);
         bool is_it = said.exit_code == of->exit_code && strncmp(said.text, of->text, length) == 0 &&
                      (length > 0 || said.text[0] == '\0');

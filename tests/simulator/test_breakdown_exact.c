@@ -29,6 +29,7 @@ struct hand {
     int class_of[STAGES * CHUNKS];
     struct program_chunk chunks[2];
     struct block_use uses[3];
+    struct tied_price ties[1];
 };
 
 static void write_line(struct hand *hand, int block, int chunk, struct ledger_line line)
@@ -53,6 +54,10 @@ static void start(struct hand *hand)
     memcpy(hand->class_of, CLASS_OF, sizeof CLASS_OF);
     hand->chunks[0] = (struct program_chunk){.uses = hand->uses, .use_count = 2};
     hand->chunks[1] = (struct program_chunk){.uses = hand->uses + 2, .use_count = 1};
+    static const int TIED_STAGES[] = {0, 2};
+    hand->ties[0] = (struct tied_price){.stages = TIED_STAGES, .stage_count = 2, .s = 0.029};
+    hand->price.ties = hand->ties;
+    hand->price.tie_count = 1;
     hand->program.shape = hand->price.shape;
     hand->program.mesh.rank_count = 7;
     hand->program.class_of = hand->class_of;
