@@ -218,6 +218,8 @@ bool side_read(struct arena *arena, const char *path, int steps_told, struct sid
     if (!json_load(arena, path, document, err)) return false;
     struct json *root = ARENA_NEW(arena, struct json, 1);
     *root = json_root(document);
+    if (json_is_object(root) && json_has(root, "placement"))
+        return json_fail(root, err, "the plan of a recommendation model is not compared");
     if (!json_has(root, "parallel") && !json_has(root, "step_s"))
         return json_fail(root, err, "neither a plan (\"parallel\") nor a run (\"step_s\")");
     // What it is for certain is said by what it has, not by the bytes that were looked at.

@@ -218,6 +218,7 @@ static void what_is_wrong_with_a_file_is_told_at_its_place(void **state)
         {"{\"schemaVersion\": 1}", ": no trace: missing \"traceEvents\""},
         {"[]", ": the trace holds no slice (\"ph\": \"X\")"},
         {"[{\"ph\":\"X\",\"ts\":1,\"x\":\"\\q\"}]", ":1:26: expected an escape"},
+        {"{\"placement\": []}", ":1:1: $: the plan of a recommendation model is not compared"},
         {"{\"parallel\": {}, \"workload\": {}, \"prediction\": {\"step_s\": 0}}",
          ":1:59: $.prediction.step_s: must be between 1e-12 and 1000000000000, found 0"},
     };
