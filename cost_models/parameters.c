@@ -30,13 +30,14 @@ static void add(const struct program *program, const struct parameter *parameter
                 struct parameter_sums *sums)
 {
     const struct storage *all = &program->storage[parameter->kind];
+    unsigned axes = all->weight_axes | all->gradient_axes | all->optimizer_axes;
     double elements = (double)parameter->elements * count;
-    unsigned split = 0;
     sums->elements[parameter->kind] += elements;
-    for (int i = 0; i < program->mesh.axis_count; i++)
-        split |= (unsigned)(parameter->layout.of[i] > 0) << i;
-    if (!(split & (all->weight_axes | all->gradient_axes | all->optimizer_axes))) return;
+    while (axes && parameter->layout.of[__builtin_ctz(axes)] <= 0)
+        axes &= axes - 1;
+    if (!axes) return;
     const struct storage own = step_storage(program, parameter);
+    sums->has_more = true;
     for (int member = 0; member < STORED_COUNT; member++)
         sums->more[parameter->kind][member] +=
             elements / mesh_size(&program->mesh, axes_of(&own, member)) -
@@ -48,9 +49,12 @@ void parameter_sums_add(struct parameter_sums *sums, const struct parameter_sums
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
         sums->elements[kind] += other->elements[kind];
         sums->away_elements[kind] += other->away_elements[kind];
+    }
+    if (!other->has_more) return;
+    sums->has_more = true;
+    for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++)
         for (int member = 0; member < STORED_COUNT; member++)
             sums->more[kind][member] += other->more[kind][member];
-    }
 }
 
 // A tied parameter is kept once by a stage, however many blocks use it.

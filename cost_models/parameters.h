@@ -12,6 +12,7 @@ struct parameter_sums {
     int tensor_count[PARAMETER_KIND_COUNT];
     // What a rank keeps beside its shard of all: of parameters that an axis of storage splits
     // already (heads under Ulysses) it has a part of its own, by member of struct storage.
+    bool has_more;
     double more[PARAMETER_KIND_COUNT][STORED_COUNT];
 };
 

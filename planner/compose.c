@@ -414,16 +414,17 @@ struct step_price composing_steady(struct composer *composer, const struct paral
     use_division(composer, division);
     struct step_price price = *hop_of(composer, parallel, division);
     const struct phases *phases = phases_of(composer, parallel);
+    int rounds =
+        (int)parallel_micro_batch_count(parallel, composer->request->workload.global_batch);
     for (int i = 0; i < division->class_count; i++) {
         struct chunk_price *class = &composer->classes[i];
         *class = (struct chunk_price){.bucket_count = 1, .added_s = phases[i].adding_s};
         memcpy(class->phase_s, phases[i].s, sizeof class->phase_s);
+        step_add_begins(rounds, class);
         step_add_host(composer->request->stack, division->stage_count, class);
     }
     if (!composer->guesses) composing_add_gradients(composer, parallel);
-    int64_t batch = composer->request->workload.global_batch;
-    price.shape = (struct schedule_shape){division->stage_count, division->chunk_count,
-                                          (int)parallel_micro_batch_count(parallel, batch),
+    price.shape = (struct schedule_shape){division->stage_count, division->chunk_count, rounds,
                                           parallel->in_flight, NULL};
     price.post_validated = step_post_validated(composer->request->stack, parallel);
     unsigned overlap = step_overlap(composer->request->stack, parallel);
@@ -456,7 +457,7 @@ struct cost composer_cost(struct composer *composer, const struct parallel *para
         class->update_s = step->update_s;
         class->bucket_count = step->bucket_count;
         class->zeroed_s = step->zeroed_s;
-        class->added_s += step->added_s;
+        class->added_s = step->added_s;
         step_add_begins(price.shape.micro_batch_count, class);
     }
     price.ties = once->ties;
