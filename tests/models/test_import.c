@@ -85,6 +85,15 @@ static void absent_and_odd_keys_give_the_parameters_that_transformers_counts(voi
     assert_true(checked >= 1021);
 }
 
+// As the classes write themselves where nothing is said (tests/fixtures/make_default_counts.py).
+static void default_configs_have_the_parameters_that_transformers_counts(void **state)
+{
+    (void)state;
+    int checked =
+        check_counts("tests/data/param_counts_defaults.tsv", "tests/data/config_defaults");
+    assert_int_equal(checked, 50);
+}
+
 // Mamba2 by default, as transformers wrote it: Infinity, which is no JSON, and as a word in a text.
 static void what_python_has_no_bound_for_is_read(void **state)
 {
@@ -318,6 +327,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shipped_models_have_the_parameters_that_transformers_counts),
+        cmocka_unit_test(default_configs_have_the_parameters_that_transformers_counts),
         cmocka_unit_test(what_python_has_no_bound_for_is_read),
         cmocka_unit_test(absent_and_odd_keys_give_the_parameters_that_transformers_counts),
         cmocka_unit_test(a_wrong_config_is_answered_with_its_place),
