@@ -404,12 +404,13 @@ LONG_SCRIPTS = adding batch_cap calibrate_cuda checkpoint dcp deep device_memory
                malloc_fail names planted readers report reshard restart run run_attention \
                run_experts run_nodes schema schemas strategy terminal trace training \
                transcript_long validate whatif whatif_modes
-LONG_PROGRAMS = anchor branches_search calibrate_device communicator_mpi cuda_sdpa default_stack \
-                exchange fit fusion index_mutations index_sets meshes_auto metamorphic \
-                money_places offload pins place_fewest place_tables proof proof_drawn reference \
-                run_bits run_branches run_chosen run_experts run_families run_grid run_half \
-                run_half_bits run_handed run_images run_nccl run_offload run_pooled run_random \
-                run_scan run_ties run_video search streams whatif_between whatif_placed
+LONG_PROGRAMS = anchor auto_pins branches_search calibrate_device communicator_mpi cuda_sdpa \
+                default_stack exchange fit fusion index_mutations index_sets meshes_auto \
+                metamorphic money_places offload pins place_fewest place_tables proof proof_drawn \
+                reference run_bits run_branches run_chosen run_experts run_families run_grid \
+                run_half run_half_bits run_handed run_images run_nccl run_offload run_pooled \
+                run_random run_scan run_ties run_video search streams whatif_between \
+                whatif_placed
 LONG = $(LONG_SCRIPTS:%=tests/%.t) $(LONG_PROGRAMS:%=$(BUILD)/tests/test_%)
 # What takes longest begins first, so that no core is idle at the end.
 LONGEST = $(addprefix tests/,transcript.t executed.t device_memory.t checkpoint.t run.t reshard.t \

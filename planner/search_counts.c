@@ -31,7 +31,8 @@ static bool may_count(const struct scan_request *request, const struct ranking *
     return !offload_is_none(&best->offload) || best->recompute != RECOMPUTE_NONE;
 }
 
-// Offers the best plans of at most so many stages that move just this; whether one is the fastest
+// Offers the best plans of at most so many stages that move just this, or what they like (NULL);
+// whether one is the fastest
 // of all.
 static bool ask(struct counting *counting, const struct offload *moved, int stages_most,
                 int looks_most, double below_s)
@@ -45,7 +46,7 @@ static bool ask(struct counting *counting, const struct offload *moved, int stag
     pinned.progress = NULL;
     pinned.exhaustive = false;
     pinned.below_s = below_s;
-    pins_set(&pinned.pins, CHOICE_OFFLOAD, offload_value(moved), offload_value(moved));
+    if (moved) pins_set(&pinned.pins, CHOICE_OFFLOAD, offload_value(moved), offload_value(moved));
     struct scan_request scan = *counting->request;
     scan.search = &pinned;
     scan.bases = NULL;
@@ -102,13 +103,22 @@ static void move_states(struct counting *counting, double below_s, struct rankin
     better(counting, ranking);
 }
 
+// Plans of one stage, whose numbers of layers are bettered together, behind better ones of several.
+static void stay_whole(struct counting *counting, double below_s, struct ranking *ranking)
+{
+    (void)ask(counting, NULL, 1, LOOKS, below_s * MOVED_RATIO);
+    better(counting, ranking);
+}
+
 void search_counts(struct arena *arena, struct arena *scratch, const struct scan_request *request,
                    double below_s, struct ranking *ranking)
 {
     if (!may_count(request, ranking)) return;
     bool moves_states = ranking->items[0].parallel.offload.optimizer != TIER_DEVICE;
+    bool is_piped = ranking->items[0].parallel.degree[AXIS_PP] > 1;
     struct counting counting = {.arena = arena, .scratch = scratch, .request = request};
     counting.found = ranking_new(arena, ranking->objective, ranking->capacity);
     if (!request->search->pins.search_gradients) move_activations(&counting, below_s, ranking);
     if (moves_states) move_states(&counting, below_s, ranking);
+    if (is_piped) stay_whole(&counting, below_s, ranking);
 }

@@ -19,8 +19,10 @@ struct point {
 struct staying {
     struct arena *arena, *scratch;
     const struct search_request *search;
-    struct offload moved;  // of the plan at hand
+    struct parallel like;  // the plan at hand, in one way to recompute
+    struct offload moved;  // of it
     bool has[COUNTS];      // what of it there is
+    enum count held;       // leaves as it does; COUNTS: none
     int layers, tried;
     struct point here, best;
 };
@@ -52,7 +54,7 @@ static struct offload offload_of(const struct staying *staying, const int at[COU
 // Prices the point; false where it is not legal or has no room.
 static bool weigh(struct staying *staying, struct point *point)
 {
-    struct parallel parallel = staying->best.plan.parallel;
+    struct parallel parallel = staying->like;
     struct evaluation evaluation = {0};
     struct err err = {0};
     parallel.offload = offload_of(staying, point->at);
@@ -105,6 +107,10 @@ static bool step(struct staying *staying, enum count which, enum count other, in
     next.at[which] += STAYS[which] * by;
     if (other != which) next.at[other] -= STAYS[other] * by;
     if (!staying->has[which] || !staying->has[other]) return false;
+    if (which == staying->held || other == staying->held) return false;
+    // Gradients leave of no more layers than their states.
+    if (which == STATES && next.at[GRADIENTS] > next.at[STATES])
+        next.at[GRADIENTS] = next.at[STATES];
     if (!is_point(staying, next.at)) return false;
     if (!weigh(staying, &next) || !is_shorter(&next, &staying->here)) return false;
     staying->here = next;
@@ -126,8 +132,11 @@ static void climb(struct staying *staying, struct point from)
     assert(staying->layers <= OFFLOAD_LAYERS_MAX && "counts of layers have 16 bits");
     if (!weigh(staying, &from)) return;
     staying->here = from;
-    for (int by = staying->layers; by > 0; by = step_any(staying, by) ? by : by / 2)
-        continue;
+    for (bool again = true; again; staying->held = COUNTS) {
+        again = staying->held != COUNTS;
+        for (int by = staying->layers; by > 0; by = step_any(staying, by) ? by : by / 2)
+            continue;
+    }
     if (is_shorter(&staying->here, &staying->best)) staying->best = staying->here;
 }
 
@@ -176,6 +185,9 @@ static void climb_shares(struct staying *staying, struct point most)
         most.at[GRADIENTS] = way & 1 ? all : OFFLOAD_GRADIENTS_LEAST - 1;
         most.at[ACTIVATIONS] = way & 2 ? staying->layers : 0;
         staying->tried = 0;
+        // States of a layer are more bytes than its gradients: those stay only where there is room
+        // beside them.
+        staying->held = way & 1 ? GRADIENTS : COUNTS;
         climb(staying, most);
     }
 }
@@ -183,7 +195,7 @@ static void climb_shares(struct staying *staying, struct point most)
 static void better(struct staying *staying)
 {
     const struct offload *moved = &staying->moved;
-    const struct parallel *parallel = &staying->best.plan.parallel;
+    const struct parallel *parallel = &staying->like;
     int layers = staying->layers, all = layers + 1, recomputed = parallel->recompute_layers;
     bool parts = moved->gradients && moved->gradient_layers > 0;
     bool stays = offload_moves_parameters(moved);
@@ -206,6 +218,12 @@ static void better(struct staying *staying)
     climb(staying, now);
     if (!stays) {
         climb_shares(staying, now);
+        if (parallel->recompute == RECOMPUTE_FULL) return;
+        staying->like.recompute = RECOMPUTE_FULL;
+        staying->like.recompute_classes = 0;
+        staying->has[RECOMPUTED] = true;
+        now.at[RECOMPUTED] = layers;
+        climb_shares(staying, now);
         return;
     }
     struct point most = now;
@@ -227,6 +245,8 @@ void search_stays(struct arena *arena, struct arena *scratch, const struct scan_
         struct staying staying = {.arena = arena,
                                   .scratch = scratch,
                                   .search = search,
+                                  .like = *parallel,
+                                  .held = COUNTS,
                                   .moved = parallel->offload,
                                   .best = {.plan = *plan}};
         staying.layers =
