@@ -154,7 +154,9 @@ static void price_shape(const struct mesh_shapes *shapes, struct mesh_shape *sha
     parallel.stage_layers = (const int[]){ends, 1, inside - 1, ends};
     parallel.stage_layers_count = PROBES;
     own.cluster = &cluster;
-    own.workload.global_batch = shape->sequences * PROBES;
+    // As many micro-batches as the plan has: gradients begin in one of them.
+    int64_t rounds = request->workload.global_batch / shape->sequences;
+    own.workload.global_batch = shape->sequences * (rounds > PROBES ? rounds : PROBES);
     parallel.accumulates = stack_accumulates(own.stack, &parallel, own.workload.global_batch);
     const struct graph *graph = evaluation_graph(&work, own.model, own.stack, &parallel);
     shape->is_legal = program_check(graph, &cluster, &own.workload, &parallel, &refused);
