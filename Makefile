@@ -233,7 +233,7 @@ object_of = $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/*/$(1).c))
 
 # What tests/gpu/run.sh runs on a machine with a GPU.
 GPU_TESTS = test_cpu_kernels test_cuda_backend test_cuda_families test_cuda_images \
-            test_cuda_strided test_run_half test_grouped test_weight_sums
+            test_cuda_strided test_cuda_loops test_run_half test_grouped test_weight_sums
 gpu_programs: $(BUILD)/meshwright $(PLUGINS) $(BUILD)/exec_cuda_emulated.so $(EMULATED) \
               $(addprefix $(BUILD)/tests/,gpu_compare $(GPU_TESTS)) $(BUILD)/emulated/gpu_compare
 $(BUILD)/tests/gpu_compare: $(BUILD)/tests/gpu/compare.o $(BUILD)/libmeshwright.a | $(TEST_PLUGINS)
@@ -278,7 +278,8 @@ $(BUILD)/exec_cuda_emulated.so: $(EMULATED_SOURCES:%.c=$(BUILD)/%.emulated.o) \
 # for races; without under sanitizers, which tell theirs. Beside it the programs that use it.
 SHADOWED_FOLDER = $(BUILD)/shadowed
 SHADOWED_TESTS = test_cuda_backend test_cuda_embedding test_cuda_families test_cuda_chosen \
-                 test_cuda_images test_cuda_strided test_cuda_memory test_cuda_gemm test_cpu_kernels
+                 test_cuda_images test_cuda_strided test_cuda_loops test_cuda_memory \
+                 test_cuda_gemm test_cpu_kernels
 SHADOWED_BESIDE = exec_cpu.so exec_cpu64.so meshwright
 SHADOWED = $(if $(SANITIZE),,$(addprefix $(SHADOWED_FOLDER)/,exec_cuda.so exec_cuda_emulated.so \
                gpu_compare $(SHADOWED_BESIDE) $(SHADOWED_TESTS)))

@@ -328,6 +328,7 @@ struct compute_cost products_price(const struct compute_context *context, const 
     double compute_s = instr->flop / (peak_flop_per_s(context, false) * fmin(1, ratio * scale));
     double gap_s = context->device->launch_latency_s * stream.kernel_count;
     if (compute_s <= stream.s - gap_s) return stream;
-    return (struct compute_cost){
-        .s = compute_s + gap_s, .bound = BOUND_COMPUTE, .kernel_count = stream.kernel_count};
+    stream.s = compute_s + gap_s;
+    stream.bound = BOUND_COMPUTE;
+    return stream;
 }

@@ -165,7 +165,9 @@ double own_kernels_bytes(const struct stack *stack, enum precision precision,
     double bytes = 0;
     for (int i = 0; i < block->instr_count && stack_is_own_gpu(stack); i++) {
         const struct instr *instr = &block->instrs[i];
-        if (instr->kind != OP_CONV_BACKWARD || instr->collective != COLLECTIVE_NONE) continue;
+        if (instr->collective != COLLECTIVE_NONE) continue;
+        bytes = fmax(bytes, strided_bytes(block, instr, parameter_weight_bytes(precision)));
+        if (instr->kind != OP_CONV_BACKWARD) continue;
         struct channels of = channels_of(block, instr, precision);
         double room = (double)conv_room(of.tokens, of.count, of.taps);
         bytes = fmax(bytes, sizeof(float) * room);

@@ -6,3 +6,7 @@
 struct compute_cost strided_price(const struct compute_context *context,
                                   const struct block_program *program, const struct instr *instr,
                                   struct compute_cost stream);
+// What attention among them has in memory beside its tensors: scores and weights of some heads, in
+// backward their gradients as well. `element_bytes`: of a number of the run's precision.
+double strided_bytes(const struct block_program *program, const struct instr *instr,
+                     double element_bytes);

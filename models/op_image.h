@@ -21,12 +21,10 @@ double op_image_share(const struct block *block, const struct op *op,
 bool op_is_statistic(const struct block *block, const struct op *op, int tensor);
 // The operator of a name in ONNX; NONE: it has no kernels.
 enum imported_kind imported_find(const char *name);
-// Whether CPUs alone have its kernel: one of the last kinds, or of loops two turns of which read
-// one number.
+// Whether CPUs alone have its kernel: of loops two turns of which read one number.
 static inline bool imported_is_of_cpus(const struct op_work *work)
 {
     int order[LOOPS_MOST];
-    if (work->type > IMPORTED_DROP_PATH) return true;
     for (int i = 0; i < LOOPS_INPUTS && work->strided; i++)
         if (strided_order(work->strided, i, order) < 0) return true;
     return false;

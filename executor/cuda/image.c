@@ -33,11 +33,14 @@ static const char *read_images(const struct run *run, struct images *images)
     return fault;
 }
 
-// Backward has the result's gradient first, and then what went in.
+// Backward has the result's gradient first, and then what went in, unless that is a number times x
+// or beside it.
 static const char *run_bend(const struct run *run, const struct images *of)
 {
-    if (run->call->input_count != 1 + of->is_backward) return "a function of one tensor";
-    struct bend_args args = {.kind = (int)run->call->op->work.type,
+    enum imported_kind type = run->call->op->work.type;
+    bool keeps = type != IMPORTED_SCALE && type != IMPORTED_SHIFT;
+    if (run->call->input_count != 1 + (of->is_backward && keeps)) return "a function of one tensor";
+    struct bend_args args = {.kind = (int)type,
                              .scalar = (float)run->call->op->work.scalar,
                              .is_backward = of->is_backward,
                              .adds = of->is_backward && call_adds(run->call, 0),
@@ -243,7 +246,17 @@ static operator_run *of_no_places(const struct op_work *work)
     case IMPORTED_LAYER_NORM:
         return cuda_row_norm;
     case IMPORTED_SPLIT:
+    case IMPORTED_JOIN:
         return cuda_split;
+    case IMPORTED_SOFTMAX:
+        return cuda_row_softmax;
+    case IMPORTED_ATTENTION:
+    case IMPORTED_CAUSAL_ATTENTION:
+        return cuda_row_attention;
+    case IMPORTED_ROW_SUM:
+    case IMPORTED_ROW_MEAN:
+    case IMPORTED_PAD:
+        return cuda_row_place;
     default:
         return work->strided ? cuda_strided : NULL;
     }

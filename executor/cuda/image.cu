@@ -51,6 +51,10 @@ DEVICE float bent(int kind, float s, float x)
         return softplus_of(x);
     case IMAGE_MISH:
         return x * tanhf(softplus_of(x));
+    case IMAGE_SCALE:
+        return s * x;
+    case IMAGE_SHIFT:
+        return x + s;
     default:
         return x;
     }
@@ -92,6 +96,8 @@ DEVICE float bent_slope(int kind, float s, float x)
         return p;
     case IMAGE_MISH:
         return mish_slope_of(x);
+    case IMAGE_SCALE:
+        return s;
     default:
         return 1;
     }

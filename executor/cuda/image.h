@@ -11,4 +11,9 @@ const char *cuda_statistics(const struct run *run);
 // executor/cuda/strided.c: what goes with loops, and norms of rows.
 const char *cuda_strided(const struct run *run);
 const char *cuda_split(const struct run *run);
+const char *cuda_row_place(const struct run *run);
 const char *cuda_row_norm(const struct run *run);
+// executor/cuda/loops.c: of rows and matrices.
+const char *cuda_row_softmax(const struct run *run);
+const char *cuda_row_products(const struct run *run);
+const char *cuda_row_attention(const struct run *run);

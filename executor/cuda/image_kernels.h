@@ -114,9 +114,10 @@ struct strided_array {
     struct reals reals;
     int64_t first, steps[STRIDED_LOOPS];
 };
-enum strided_kind { STRIDED_MOVE, STRIDED_ADD, STRIDED_MULTIPLY };
-// y (+)= a, a + b or a b, no number of y twice. Where both go number by number along different
-// loops, a along `a_unit` and y along `y_unit`, a move goes by tiles of these; -1: it does not.
+enum strided_kind { STRIDED_MOVE, STRIDED_ADD, STRIDED_SUBTRACT, STRIDED_MULTIPLY, STRIDED_DIVIDE };
+// y (+)= a, a + b, a - b, a b or a / b, no number of y twice. Where both go number by number along
+// different loops, a along `a_unit` and y along `y_unit`, a move goes by tiles of these; -1: it
+// does not.
 struct strided_args {
     int kind, count;
     bool adds;
@@ -126,14 +127,17 @@ struct strided_args {
 };
 void kernel_strided(struct CUstream_st *stream, const struct strided_args *args);
 
-// y (+)= for each of its numbers the sum of a, or of a b, over the turns that go with it. The first
-// `nested` loops, that of y's longest step first and none backwards, say which number of y it is;
-// over the others it is repeated. Turns are cut into `pieces`, whose sums are `partial`.
+// y (+)= for each of its numbers `factor` times the sum of a, of a b or of a / b, over the turns
+// that go with it, over its number of `divisor`, if there is one. The first `nested` loops, that of
+// y's longest step first and none backwards, say which number of y it is; over the others it is
+// repeated. Turns are cut into `pieces`, whose sums are `partial`.
 struct strided_sums_args {
     int kind, count, nested;
     bool adds;
     int64_t sizes[STRIDED_LOOPS];
     struct strided_array a, b, y;
+    float factor;
+    struct reals divisor;  // laid out as y
     int64_t numbers, turns, pieces;
     float *partial;  // [piece][number]; pieces 1: none
 };

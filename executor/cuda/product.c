@@ -242,5 +242,6 @@ const char *cuda_product(const struct run *run)
 {
     enum imported_kind type = run->call->op->work.type;
     bool slides = type == IMPORTED_CONV || type == IMPORTED_CONV_TURNED;
+    if (type == IMPORTED_PRODUCTS) return cuda_row_products(run);
     return slides ? run_slide(run) : run_matrix(run);
 }

@@ -3,6 +3,7 @@
 #include "plan/strided_sums.h"
 
 #include <assert.h>
+#include <string.h>
 
 // Operators of imported graphs that go with loops over the numbers of a sample (models/strided.h),
 // and norms of rows: what their kernels are given. The same as executor/cpu/strided.c computes.
@@ -17,18 +18,21 @@ struct strided_call {
     const struct kernel_array *made;
 };
 
+static const enum strided_kind KINDS[IMPORTED_COUNT] = {[IMPORTED_MOVE] = STRIDED_MOVE,
+                                                        [IMPORTED_ADD] = STRIDED_ADD,
+                                                        [IMPORTED_SUBTRACT] = STRIDED_SUBTRACT,
+                                                        [IMPORTED_MULTIPLY] = STRIDED_MULTIPLY,
+                                                        [IMPORTED_DIVIDE] = STRIDED_DIVIDE};
+
 static const char *read_call(const struct kernel_call *call, struct strided_call *s)
 {
-    enum imported_kind type = call->op->work.type;
     *s = (struct strided_call){.loops = call->op->work.strided,
-                               .kind = type == IMPORTED_MOVE  ? STRIDED_MOVE
-                                       : type == IMPORTED_ADD ? STRIDED_ADD
-                                                              : STRIDED_MULTIPLY,
+                               .kind = KINDS[call->op->work.type],
                                .is_backward = call->op->phase != PHASE_FORWARD};
     s->parts = s->kind == STRIDED_MOVE ? 1 : 2;
     s->made = s->is_backward ? &call->inputs[0] : &call->outputs[0];
     s->samples = array_size(s->made, DIM_BATCH);
-    bool reads = !s->is_backward || s->kind == STRIDED_MULTIPLY;
+    bool reads = !s->is_backward || s->kind >= STRIDED_MULTIPLY;
     if (call->input_count != s->is_backward + (reads ? s->parts : 0) ||
         call->output_count != (s->is_backward ? s->parts : 1))
         return "loops over other tensors than these";
@@ -138,29 +142,38 @@ static void add_loop(struct strided_sums_args *args, struct loop_steps loop)
         args->turns *= loop.size;
 }
 
-// The loops twice: those that say which number it is, then those that are summed over.
+// What is summed, and over what: the loops of y, which is side `input` of the operator, say which
+// number it is, the others are summed over. `made`: what stands in the order of the loops, or has
+// steps of its own.
+struct summed {
+    int input;
+    const struct kernel_array *y;
+    struct strided_array made, other;
+    enum strided_kind kind;
+    float factor;
+    struct reals divisor;
+};
+
 static struct strided_sums_args sums_of(const struct run *run, const struct strided_call *s,
-                                        int part)
+                                        const struct summed *of, bool adds)
 {
-    const struct kernel_array *own = &run->call->outputs[part];
-    const struct kernel_array *other = &run->call->inputs[2 - part];
-    struct strided_array made = {.reals = run_input(run, 0)}, y = side_of(run, s, part, own),
-                         b = {0};
-    int order[LOOPS_MOST], nested = strided_order(s->loops, part, order);
+    struct strided_array y = side_of(run, s, of->input, of->y), unused = {0};
+    int order[LOOPS_MOST], nested = strided_order(s->loops, of->input, order);
     int64_t sizes[STRIDED_LOOPS] = {0};
-    int count = begin_loops(s, sizes, &made);
-    if (s->kind == STRIDED_MULTIPLY) b = side_of(run, s, 1 - part, other);
-    struct strided_sums_args args = {.kind = (int)s->kind,
-                                     .adds = call_adds(run->call, part),
-                                     .numbers = array_elements(own),
+    int count = begin_loops(s, sizes, &unused);
+    struct strided_sums_args args = {.kind = (int)of->kind,
+                                     .adds = adds,
+                                     .factor = of->factor,
+                                     .divisor = of->divisor,
+                                     .numbers = array_elements(of->y),
                                      .turns = 1};
-    args.a.reals = made.reals, args.b.reals = b.reals, args.y.reals = y.reals;
-    args.b.first = b.first, args.y.first = y.first;
+    args.a.reals = of->made.reals, args.b.reals = of->other.reals, args.y.reals = y.reals;
+    args.a.first = of->made.first, args.b.first = of->other.first, args.y.first = y.first;
     for (int is_repeat = 0; is_repeat < 2; is_repeat++) {
         for (int k = 0; k < (is_repeat ? count : nested + 1); k++) {
             int l = is_repeat || k == 0 ? k : order[k - 1] + 1;
             bool is_it = is_repeat == (y.steps[l] == 0) && (sizes[l] > 1 || (l == 0 && !is_repeat));
-            struct loop_steps loop = {sizes[l], made.steps[l], b.steps[l], y.steps[l]};
+            struct loop_steps loop = {sizes[l], of->made.steps[l], of->other.steps[l], y.steps[l]};
             if (is_it) add_loop(&args, loop);
         }
     }
@@ -168,17 +181,46 @@ static struct strided_sums_args sums_of(const struct run *run, const struct stri
 }
 
 // Sums over many turns are cut into pieces, which are added up in their order.
-static const char *run_sums(const struct run *run, const struct strided_call *s, int part)
+static const char *add_up(const struct run *run, struct strided_sums_args *args)
 {
-    struct strided_sums_args args = sums_of(run, s, part);
-    args.pieces = strided_pieces(args.numbers, args.turns);
-    assert(args.turns > 0 && args.pieces > 0);
-    if (args.pieces > 1) {
-        args.partial = run_scratch(run, SCRATCH_PARTIAL, args.pieces * args.numbers * 4);
-        if (!args.partial) return CUDA_NO_MEMORY;
+    args->pieces = strided_pieces(args->numbers, args->turns);
+    assert(args->turns > 0 && args->pieces > 0);
+    if (args->pieces > 1) {
+        args->partial = run_scratch(run, SCRATCH_PARTIAL, args->pieces * args->numbers * 4);
+        if (!args->partial) return CUDA_NO_MEMORY;
     }
-    if (args.numbers > 0) kernel_strided_sums(run->on, &args);
+    if (args->numbers > 0) kernel_strided_sums(run->on, args);
     return NULL;
+}
+
+static const char *run_sums(const struct run *run, const struct strided_call *s,
+                            const struct summed *of, int output)
+{
+    struct strided_sums_args args = sums_of(run, s, of, call_adds(run->call, output));
+    return add_up(run, &args);
+}
+
+// The result's gradient as it is, by the other operand, or over the divisor; that of the divisor is
+// the result's times the quotient, over it.
+static const char *run_gradient(const struct run *run, const struct strided_call *s, int part)
+{
+    const struct kernel_call *call = run->call;
+    int64_t sizes[STRIDED_LOOPS];
+    struct summed of = {
+        .input = part, .y = &call->outputs[part], .kind = STRIDED_MOVE, .factor = 1};
+    begin_loops(s, sizes, &of.made);
+    of.made.reals = run_input(run, 0);
+    if (s->kind == STRIDED_MULTIPLY || (s->kind == STRIDED_DIVIDE && part == 0)) {
+        of.kind = s->kind;
+        int other = 1 - part, at = s->kind == STRIDED_DIVIDE ? 1 : 1 + other;
+        of.other = side_of(run, s, other, &call->inputs[at]);
+    } else if (s->kind == STRIDED_DIVIDE) {
+        of.kind = STRIDED_MULTIPLY, of.factor = -1;
+        of.other = of.made, of.other.reals = run_input(run, 2);
+        of.divisor = run_input(run, 1);
+    }
+    if (s->kind == STRIDED_SUBTRACT && part == 1) of.factor = -1;
+    return run_sums(run, s, &of, part);
 }
 
 // Whether several turns read one of its numbers, so that their gradients are added up.
@@ -199,41 +241,99 @@ const char *cuda_strided(const struct run *run)
     bool is_move = s.kind == STRIDED_MOVE && !is_none && !is_repeated(&s, &run->call->outputs[0]);
     if (is_move) return move_back(run, &s);
     for (int i = 0; i < s.parts && !fault; i++)
-        fault =
-            is_none ? cuda_begin_sum(run->device, run->stream, run->call, i) : run_sums(run, &s, i);
+        fault = is_none ? cuda_begin_sum(run->device, run->stream, run->call, i)
+                        : run_gradient(run, &s, i);
     return fault;
 }
 
-// Rows of the whole and, in each result, the part of each.
+// Between the numbers of what is read, in order of the loops, and where they go in the result.
+const char *cuda_row_place(const struct run *run)
+{
+    const struct kernel_call *call = run->call;
+    const struct op_work *work = &call->op->work;
+    struct strided_call s = {.loops = work->strided,
+                             .is_backward = call->op->phase != PHASE_FORWARD};
+    const struct kernel_array *large = s.is_backward ? &call->outputs[0] : &call->inputs[0];
+    const struct kernel_array *placed = s.is_backward ? &call->inputs[0] : &call->outputs[0];
+    s.samples = array_size(large, DIM_BATCH);
+    if (call->input_count != 1) return "sums of other tensors than one";
+    if (s.samples < 1) return NULL;
+    int64_t made = array_elements(placed) / s.samples, read = array_elements(large) / s.samples;
+    if (!strided_fits(s.loops, 0, read) || !strided_fits(s.loops, 1, made))
+        return "loops over parts of an image";
+    struct summed of = {.input = s.is_backward ? 0 : 1,
+                        .y = &call->outputs[0],
+                        .made = side_of(run, &s, s.is_backward ? 1 : 0, &call->inputs[0]),
+                        .factor = 1};
+    if (work->type == IMPORTED_ROW_MEAN) of.factor = (float)made / (float)read;
+    return run_sums(run, &s, &of, 0);
+}
+
+// Rows of a part and of the whole that has it; a weight is a part of every sample.
+static const char *run_part(const struct run *run, const struct kernel_array *piece, int at,
+                            struct strided_array part, int64_t rows, bool joins)
+{
+    const struct kernel_call *call = run->call;
+    int64_t samples = array_size(joins ? call->outputs : call->inputs, DIM_BATCH);
+    bool is_each = array_find(piece, DIM_BATCH) < 0;
+    int64_t own = array_elements(piece) / (is_each ? rows : rows * samples);
+    struct strided_array here = {.reals = reals_of(run->device, piece),
+                                 .steps = {is_each ? 0 : rows * own, own, 1}};
+    const int64_t sizes[STRIDED_LOOPS] = {samples, rows, own};
+    if (own == 0) return NULL;
+    if (is_each && !joins) {
+        struct strided_sums_args args = {.count = 3,
+                                         .nested = 2,
+                                         .factor = 1,
+                                         .adds = call_adds(call, at),
+                                         .sizes = {rows, own, samples},
+                                         .numbers = rows * own,
+                                         .turns = samples,
+                                         .y = here};
+        memcpy(args.y.steps, (const int64_t[]){own, 1, 0}, 3 * sizeof(int64_t));
+        args.a = part;
+        memcpy(args.a.steps, (const int64_t[]){part.steps[1], 1, part.steps[0]},
+               3 * sizeof(int64_t));
+        return add_up(run, &args);
+    }
+    struct strided_args args = {.kind = STRIDED_MOVE,
+                                .count = 3,
+                                .adds = call_adds(call, joins ? 0 : at),
+                                .a = joins ? here : part,
+                                .y = joins ? part : here,
+                                .a_unit = -1,
+                                .y_unit = -1};
+    memcpy(args.sizes, sizes, sizeof sizes);
+    kernel_strided(run->on, &args);
+    return NULL;
+}
+
+// Rows of the whole and, in each result, the part of each; of a Join the other way.
 const char *cuda_split(const struct run *run)
 {
     const struct kernel_call *call = run->call;
     bool is_backward = call->op->phase != PHASE_FORWARD;
-    const struct kernel_array *whole = is_backward ? &call->outputs[0] : &call->inputs[0];
-    const struct kernel_array *pieces = is_backward ? call->inputs : call->outputs;
-    int count = is_backward ? call->input_count : call->output_count;
-    int64_t rows = array_size(whole, DIM_BATCH) * strided_elements(call->op->work.strided);
-    int64_t before = 0, width = rows > 0 ? array_elements(whole) / rows : 0, sum = 0;
+    bool joins = is_backward != (call->op->work.type == IMPORTED_JOIN);
+    const struct kernel_array *whole = joins ? &call->outputs[0] : &call->inputs[0];
+    const struct kernel_array *pieces = joins ? call->inputs : call->outputs;
+    int count = joins ? call->input_count : call->output_count;
+    int64_t samples = array_size(whole, DIM_BATCH), sum = 0;
+    int64_t rows = strided_elements(call->op->work.strided);
     for (int i = 0; i < count; i++)
-        sum += array_elements(&pieces[i]);
+        sum += array_elements(&pieces[i]) * (array_find(&pieces[i], DIM_BATCH) < 0 ? samples : 1);
     if (sum != array_elements(whole)) return "parts of an image that are not all of it";
-    for (int i = 0; i < count && rows > 0; i++) {
-        int64_t own = array_elements(&pieces[i]) / rows;
-        struct reals piece = is_backward ? run_input(run, i) : run_output(run, i);
-        struct reals part = reals_at(is_backward ? run_output(run, 0) : run_input(run, 0), before);
-        struct terms_args args = {.rank = 2,
-                                  .term_count = 1,
-                                  .adds = call_adds(call, is_backward ? 0 : i),
-                                  .sizes = {rows, own},
-                                  .out = is_backward ? part : piece,
-                                  .out_strides = {is_backward ? width : own, 1},
-                                  .term = {is_backward ? piece : part},
-                                  .strides = {{is_backward ? own : width, 1}}};
-        if (own > 0) kernel_terms(run->on, &args);
-        before += own;
+    if (samples < 1) return NULL;
+    int64_t width = array_elements(whole) / (samples * rows);
+    struct strided_array part = {.reals = reals_of(run->device, whole),
+                                 .steps = {rows * width, width, 1}};
+    const char *fault = NULL;
+    for (int i = 0; i < count && !fault; i++) {
+        bool is_each = array_find(&pieces[i], DIM_BATCH) < 0;
+        fault = run_part(run, &pieces[i], i, part, rows, joins);
+        part.first += array_elements(&pieces[i]) / (is_each ? rows : rows * samples);
     }
-    assert((rows == 0 || before == width) && "parts of whole rows");
-    return NULL;
+    assert((fault || part.first == width) && "parts of whole rows");
+    return fault;
 }
 
 // As the norm of a language model's rows, which keeps nothing: moments are taken again.

@@ -27,6 +27,20 @@ DEVICE int64_t turns_of(const struct strided_args *a)
     return turns;
 }
 
+DEVICE float paired(int kind, float a, float b)
+{
+    switch (kind) {
+    case STRIDED_ADD:
+        return a + b;
+    case STRIDED_SUBTRACT:
+        return a - b;
+    case STRIDED_MULTIPLY:
+        return a * b;
+    default:
+        return a / b;
+    }
+}
+
 KERNEL(strided, struct strided_args, a)
 {
     int64_t turns = turns_of(&a);
@@ -38,8 +52,7 @@ KERNEL(strided, struct strided_args, a)
             turn(&a, l, s.column, &p);
         }
         float value = load(a.a.reals, p.a);
-        if (a.kind == STRIDED_ADD) value += load(a.b.reals, p.b);
-        if (a.kind == STRIDED_MULTIPLY) value *= load(a.b.reals, p.b);
+        if (a.kind != STRIDED_MOVE) value = paired(a.kind, value, load(a.b.reals, p.b));
         store_sum(a.y.reals, p.y, a.adds, value);
     }
 }
@@ -147,7 +160,8 @@ DEVICE float sum_of(const struct strided_sums_args *s, int64_t a_first, int64_t 
         turn += n;
         for (int64_t i = 0; i < n; i++) {
             float value = load(s->a.reals, a);
-            sum += s->kind == STRIDED_MULTIPLY ? value * load(s->b.reals, b) : value;
+            bool is_pair = s->kind == STRIDED_MULTIPLY || s->kind == STRIDED_DIVIDE;
+            sum += is_pair ? paired(s->kind, value, load(s->b.reals, b)) : value;
             if (!repeats) break;
             a += s->a.steps[last];
             b += s->b.steps[last];
@@ -163,6 +177,8 @@ KERNEL(strided_sums, struct strided_sums_args, s)
         int64_t a, b, first = at.line * s.turns / s.pieces;
         int64_t end = (at.line + 1) * s.turns / s.pieces;
         float sum = turns_with(&s, at.column, &a, &b) ? sum_of(&s, a, b, first, end) : 0;
+        sum *= s.factor;
+        if (s.divisor.data) sum /= load(s.divisor, at.column);
         if (s.pieces > 1)
             s.partial[i] = sum;
         else

@@ -213,7 +213,7 @@ static void repeated_operands_add_up_pieces(void **state)
         .count = 2, .sizes = {3, 640}, .steps = {{640, 1}, {640, 1}}};
     struct hand hand;
     for (int once = 0; once < 2; once++) {
-        start_strided(*state, &hand, once ? &ONCE : &LOOPS, IMPORTED_MATRIX, PHASE_BACKWARD);
+        start_strided(*state, &hand, once ? &ONCE : &LOOPS, IMPORTED_MULTIPLY, PHASE_BACKWARD);
         hand.op.output_count = 2;
         hand.op.outputs[1] = 4;
         hand.tensors[4].rank = 1;

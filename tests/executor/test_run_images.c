@@ -258,6 +258,8 @@ static void emulated_gpus_compute_what_a_cpu_does(void **state)
                 {UNET, &SHARDS, PRECISION_FP32, 1e-4},
                 {"tests/data/stablehlo/resnet_groups.mlir", &PARTS_OF, PRECISION_FP32, 1e-4},
                 {"tests/data/pt2/moved.pt2", &WHOLE, PRECISION_FP32, 1e-4},
+                {ATTENDS, &WHOLE, PRECISION_FP32, 1e-4},
+                {ATTENDS, &SHARDS, PRECISION_FP32, 1e-4},
                 {"tests/data/pt2/dropped.pt2", &PARTS_OF, PRECISION_FP32, 1e-4},
                 {"tests/data/pt2/dropped.pt2", &SHARDS, PRECISION_FP32, 1e-4},
                 {JAX, &WHOLE, PRECISION_BF16, 6e-2}};
@@ -278,12 +280,17 @@ static void emulated_gpus_compute_what_a_cpu_does(void **state)
     }
 }
 
-// What CPUs alone have kernels for, by who plans for GPUs and by who runs there.
+// What CPUs alone have kernels for, by who plans for GPUs and by who runs there: here loops two
+// turns of which read one number.
 static void operators_of_cpus_are_named(void **state)
 {
     struct err err = {0};
     const struct import_options options = {0};
     struct graph *graph = tiny_graph(*state, text_of(*state, ATTENDS), &options);
+    const struct strided twice = {.count = 2, .sizes = {2, 2}, .steps = {{1, 1}}};
+    assert_true(unexecuted_check_graph(graph, "gpu", &err));
+    struct op *op = &graph->blocks[0].ops[0];
+    op->work.strided = &twice;
     assert_true(unexecuted_check_graph(graph, "cpu", &err));
     assert_false(unexecuted_check_graph(graph, "gpu", &err));
     assert_non_null(strstr(err.text, "is not executed on a gpu, because CPUs alone have a kernel"));

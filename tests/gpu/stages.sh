@@ -417,7 +417,9 @@ tests_of() {
 stage_kernel_tests() { tests_of test_cpu_kernels; }
 stage_backend_tests() { tests_of test_cuda_backend; }
 stage_family_tests() { tests_of test_cuda_families; }
-stage_image_tests() { tests_of test_cuda_images && tests_of test_cuda_strided; }
+stage_image_tests() {
+    tests_of test_cuda_images && tests_of test_cuda_strided && tests_of test_cuda_loops
+}
 stage_engine_tests() { tests_of test_run_half; }
 stage_group_tests() { tests_of test_grouped; }
 stage_sum_tests() { tests_of test_weight_sums; }
