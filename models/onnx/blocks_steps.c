@@ -74,9 +74,18 @@ static bool is_plain(const struct onnx_tensor *t, const int64_t *steps)
     return is_it;
 }
 
-static bool is_shape(const struct onnx_node *view)
+static bool is_same(const struct onnx_tensor *a, const struct onnx_tensor *b)
+{
+    return a->rank == b->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0;
+}
+
+// What has the same numbers in the same order. A table of positions that is resized to the size
+// that it has stays what it is, whatever stands between its places.
+static bool is_shape(const struct blocks_graph *b, const struct onnx_node *view)
 {
     static const char *const SHAPES[] = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"};
+    if (strcmp(view->type, "Resize") == 0)
+        return is_same(tensor_at(b, view->inputs[0]), tensor_at(b, view->outputs[0]));
     return NAME_INDEX(SHAPES, view->type) >= 0;
 }
 
@@ -93,7 +102,7 @@ bool blocks_steps(const struct blocks_graph *b, int tensor, int64_t steps[], int
     }
     // Between two shapes another one may be that has no steps.
     int before = view->inputs[0];
-    while (is_shape(view) && b->view[before] && is_shape(b->view[before]))
+    while (is_shape(b, view) && b->view[before] && is_shape(b, b->view[before]))
         before = b->view[before]->inputs[0];
     const struct onnx_tensor *from = tensor_at(b, before);
     int64_t own[DIMS_MOST] = {0};
@@ -108,7 +117,7 @@ bool blocks_steps(const struct blocks_graph *b, int tensor, int64_t steps[], int
         memcpy(steps, view->reading->steps, (size_t)to->rank * sizeof *steps);
         return true;
     }
-    if (!is_turned) return is_shape(view) && reshape(from, own, to, steps);
+    if (!is_turned) return is_shape(b, view) && reshape(from, own, to, steps);
     if (!find_order(from, view, to, order)) return false;
     for (int d = 0; d < to->rank; d++)
         steps[d] = own[order[d]];
@@ -124,11 +133,6 @@ static void drop_kernel(struct blocks_operator *op)
 {
     op->kernel = NULL;
     op->strided = NULL;
-}
-
-static bool is_same(const struct onnx_tensor *a, const struct onnx_tensor *b)
-{
-    return a->rank == b->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0;
 }
 
 void blocks_lay(struct blocks_graph *b, const struct onnx_node *view)

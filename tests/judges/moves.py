@@ -102,16 +102,19 @@ class Attends(torch.nn.Module):
 
 
 class Behind(torch.nn.Module):
-    """PyTorch's own layers, (places, batch, width), with two more tokens behind the places."""
+    """PyTorch's own layers, (places, batch, width), with two more tokens behind the places, which have positions."""
     def __init__(self, width=8, more=2):
         super().__init__()
         self.stem, self.head = torch.nn.Conv2d(3, width, 3, 2, 1), torch.nn.Linear(width, 5)
         self.more = torch.nn.Conv2d(3, more * width, 16)
+        self.places = torch.nn.Parameter(torch.ones(1, 64, width))
         self.layers = torch.nn.Sequential(*(
             torch.nn.TransformerEncoderLayer(width, 2, 2 * width, 0.0, 'gelu', layer_norm_eps=2.0**-10) for _ in range(LAYERS)))
 
     def forward(self, x):
-        rows = self.stem(x).flatten(2).permute(2, 0, 1)
+        places = self.places.reshape(1, 8, 8, -1).permute(0, 3, 1, 2)
+        rows = self.stem(x) + functional.interpolate(places, size=(8, 8), mode='bilinear')
+        rows = rows.flatten(2).permute(2, 0, 1)
         more = self.more(x).view(len(x), -1, rows.shape[2]).transpose(0, 1)
         rows = self.layers(torch.cat((rows, more)).relu())
         return self.head(rows[3::2].mean(0) - rows[-1])
