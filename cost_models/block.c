@@ -137,6 +137,7 @@ static void add_exchange(struct memo *memo, const struct exchange *exchange, str
                                                 exchange->axes, exchange->bytes);
     double s = cost.s;
     assert(isfinite(s) && s >= 0 && exchange->share > 0 && exchange->share <= 1);
+    tally->host_s += exchange_sync_s(memo->context, memo->mesh, exchange);
     note_exchange(memo, exchange, exchange->share, &cost, exchange->share * s);
     if (exchange->kind == EXCHANGE_FETCH) tally->fetch_share = exchange->share;
     if (exchange->deep) tally->read_s += s - copies_s(memo->context, TIER_HOST, exchange->bytes, 1);
@@ -144,9 +145,8 @@ static void add_exchange(struct memo *memo, const struct exchange *exchange, str
       : exchange->kind == EXCHANGE_SCATTER ? &tally->scatter_s
       : exchange->kind == EXCHANGE_FETCH   ? &tally->fetch_s
                                            : &tally->comm_s[exchange->part]) += s;
-    bool is_dispatch =
-        exchange->collective == COLLECTIVE_ALL_TO_ALL && exchange->overlap == OVERLAP_EP;
-    if (is_dispatch) tally->dispatch_s += s;
+    if (exchange->collective == COLLECTIVE_ALL_TO_ALL && exchange->overlap == OVERLAP_EP)
+        tally->dispatch_s += s;
     bool is_tp = exchange->kind == EXCHANGE_ACTIVATION && exchange->overlap == OVERLAP_TP;
     if (is_tp && CHUNKED >> exchange->collective & 1) tally->chunked_s += s;
 }

@@ -151,6 +151,17 @@ struct exchange exchange_of(const struct price_context *context,
     return exchange;
 }
 
+double exchange_sync_s(const struct price_context *context, const struct mesh *mesh,
+                       const struct exchange *exchange)
+{
+    double sync_s = context->compute.stack->pipeline_sync_s;
+    if (sync_s <= 0 || exchange->kind != EXCHANGE_ACTIVATION || exchange->part != PART_TP) return 0;
+    unsigned stages = mesh_axes_of(mesh, AXIS_PP);
+    if (!stages || price_group(context, mesh, stages).node_count == 1) return 0;
+    assert(exchange->share > 0 && exchange->share <= 1);
+    return sync_s * exchange->share * mesh_size(mesh, exchange->axes);
+}
+
 struct collective_cost exchange_fetch_cost(const struct price_context *context,
                                            const struct exchange *exchange)
 {

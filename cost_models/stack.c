@@ -63,6 +63,7 @@ static const struct json_field FIELDS[] = {
     {JSON_F64(struct stack, element_wise_scale, 0.05, 4)},
     {JSON_F64(struct stack, host_op_s, 0, 1)},
     {JSON_OPT_F64(struct stack, host_norm, 1, 64)},
+    {JSON_OPT_F64(struct stack, pipeline_sync_s, 0, 1)},
     {JSON_F64(struct stack, host_task_s, 0, 1)},
     {JSON_F64(struct stack, unaligned_gemm_ratio, 0.05, 1)},
     {JSON_F64(struct stack, grouped_gemm_ratio, 0.05, 1)},
@@ -284,9 +285,8 @@ static unsigned read_bit(const struct json *item, const struct mask_field *field
 {
     if (!field->name) return 1u << json_i64(item, 0, field->count - 1, err);
     const char *text = json_text(item, err);
-    for (int bit = field->first; bit < field->count && !err->kind; bit++) {
+    for (int bit = field->first; bit < field->count && !err->kind; bit++)
         if (strcmp(field->name(bit), text) == 0) return 1u << bit;
-    }
     char known[256] = "";
     for (int bit = field->first; bit < field->count; bit++) {
         if (bit > field->first) strncat(known, ", ", sizeof known - strlen(known) - 1);

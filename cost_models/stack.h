@@ -143,6 +143,8 @@ struct stack {
                                   // stack has it (plan/lower/fusion.h)
     double host_op_s;             // host time of one operator (launch bound below)
     double host_norm;             // how host and device combine (cost_models/host.h); 0 = 3
+    double pipeline_sync_s;       // host time of an exchange of tensor parallelism for each rank of
+                                  // its group, in a pipeline over nodes
     double host_task_s;           // what a stage of a pipeline loses between two tasks: the code of
                                   // the schedule, sending, receiving and waiting on the host
     double unaligned_gemm_ratio;  // rate of a batched GEMM with a side that is no multiple of 8

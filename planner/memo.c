@@ -449,8 +449,10 @@ static struct lower_key lower_key(struct memo *memo, const struct graph *graph, 
     return key;
 }
 
-static struct price_key price_key(const struct lower_entry *source, const struct sharded *sharded,
-                                  const struct mesh *mesh, unsigned overlap)
+// Where stages are matters to software whose host waits longer in a pipeline over nodes.
+static struct price_key price_key(const struct stack *stack, const struct lower_entry *source,
+                                  const struct sharded *sharded, const struct mesh *mesh,
+                                  unsigned overlap)
 {
     assert(sharded >= source->sharded && sharded < source->sharded + SHARDING_COUNT);
     struct price_key key;
@@ -459,6 +461,7 @@ static struct price_key price_key(const struct lower_entry *source, const struct
     key.overlap = overlap;
     key.sharding = (int)(sharded - source->sharded);
     unsigned axes = block_work_axes(source->work);
+    if (stack->pipeline_sync_s > 0) axes |= mesh_axes_of(mesh, AXIS_PP);
     if (sharded->work) axes |= block_work_axes(sharded->work);
     for (int i = 0; i < mesh->axis_count; i++) {
         const struct mesh_axis *axis = &mesh->axes[i];
@@ -476,8 +479,9 @@ const struct memo_block *memo_block(struct memo *memo, const struct graph *graph
     struct lower_entry *source = index_find(&memo->lowered, &wanted);
     if (!source) source = lower(memo, &wanted, mesh, parallel);
     const struct sharded *sharded = sharded_of(memo, source, mesh, parallel);
-    unsigned overlap = step_overlap(memo->context.compute.stack, parallel);
-    struct price_key key = price_key(source, sharded, mesh, overlap);
+    const struct stack *stack = memo->context.compute.stack;
+    unsigned overlap = step_overlap(stack, parallel);
+    struct price_key key = price_key(stack, source, sharded, mesh, overlap);
     struct price_entry *entry = index_find(&memo->priced, &key);
     if (!entry) {
         entry = ARENA_NEW(memo->arena, struct price_entry, 1);

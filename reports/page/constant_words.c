@@ -39,6 +39,7 @@ static const struct wording ROWS[] = {
     {"permute_passes", "passes over memory to sort tokens by expert"},
     {"route_kernels", "kernels to choose experts"},
     {"host_op_s", "host time of an operator"},
+    {"pipeline_sync_s", "host time of an exchange of tensor parallelism in a pipeline over nodes"},
     {"host_norm", "how hard the slower of host and device decides"},
     {"loss_forward_bytes", "memory traffic of a logit in the loss"},
     {"loss_backward_bytes", "memory traffic of a logit's gradient"},

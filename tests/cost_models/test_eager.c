@@ -274,6 +274,30 @@ static void what_is_hidden_in_a_wait_leaves_it_no_room(void **state)
     }
 }
 
+// Forward of a layer exchanges four times. Of tensor groups of 8 on four nodes the host takes 8
+// times the stack's seconds for each where stages are on unlike nodes, else nothing.
+static void exchanges_hold_the_host_up_in_a_pipeline_over_nodes(void **state)
+{
+    static const struct {
+        const char *cluster;
+        int tp, pp, ranks;
+    } CASES[] = {{"dgx-h100-x4", 8, 4, 8}, {"dgx-h100-x4", 8, 1, 0}, {"dgx-h100", 4, 2, 0}};
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct stack stack;
+        struct priced of = start(*state, "llama-2-7b", CASES[i].cluster, &stack);
+        of.parallel.degree[AXIS_TP] = CASES[i].tp;
+        of.parallel.degree[AXIS_PP] = CASES[i].pp;
+        of.parallel.sp = true;
+        stack.host_op_s = stack.host_norm = stack.pipeline_sync_s = 0;
+        priced_finish(&of);
+        double phase_s[PART_COUNT];
+        double device_s = forward_s(&of, 0, phase_s);
+        stack.pipeline_sync_s = 1e-3;
+        double host_s = 4e-3 * CASES[i].ranks;
+        assert_close(forward_s(&of, 0, phase_s), both_s(device_s, host_s));
+    }
+}
+
 // Compute of 3 and 1 beside a host of 1 and 3: with the 2-norm a host that starts anew with each
 // phase is waited for 2 (root 10) - 4, one that runs ahead root 32 - 4, in the shares of before:
 // root 10 - 3 and root 10 - 1.
@@ -302,6 +326,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(host_and_device_combine_by_the_norm_of_the_stack),
         cmocka_unit_test(a_loss_moves_the_bytes_that_the_stack_says),
+        cmocka_unit_test(exchanges_hold_the_host_up_in_a_pipeline_over_nodes),
         cmocka_unit_test(a_host_that_runs_ahead_is_waited_for_once),
         cmocka_unit_test(what_is_hidden_in_a_wait_leaves_it_no_room),
         cmocka_unit_test(sums_of_gradients_are_work_of_the_last_phase),
