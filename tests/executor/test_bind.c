@@ -6,13 +6,13 @@
 // Ranks that are bound to cores: how many a host has, of machines that hwloc is told of, and what
 // the process may run on, of this one.
 
-struct cores_case {
+struct made_up {
     const char *text;  // hwloc's words for it
     int core_count;
 };
 
 // Cores count, and where there are none what runs on them.
-static const struct cores_case MACHINES[] = {
+static const struct made_up MACHINES[] = {
     {"package:2 core:3 pu:2", 6}, {"package:1 core:1 pu:4", 1}, {"package:1 pu:3", 3}};
 
 static void cores_are_those_of_the_machine(void **state)
