@@ -49,6 +49,7 @@ static bool cut(const struct onnx_model *model, const struct onnx_call *call,
 static bool index_steps(const struct onnx_value *at, int64_t size, int64_t steps[RANK_MOST])
 {
     int64_t own[RANK_MOST] = {0};
+    if (at->elements < 1) return false;
     skip(at, own);
     for (int d = 0; d < at->rank; d++)
         steps[d] = at->dims[d] > 1 ? (int64_t)(at->numbers[own[d]] - at->numbers[0]) : 0;
@@ -59,7 +60,7 @@ static bool index_steps(const struct onnx_value *at, int64_t size, int64_t steps
         if ((double)place != at->numbers[i] || place >= size || place < -size) return false;
         if ((place < 0) != (at->numbers[0] < 0)) return false;
     }
-    return at->elements > 0;
+    return true;
 }
 
 // Places of a dimension, one of them or as many as go on by the same steps.

@@ -19,8 +19,10 @@ static int64_t number_of(const Onnx__GraphProto *graph, const char *name)
 {
     const Onnx__TensorProto *found = NULL;
     int64_t number = -1;
-    for (size_t i = 0; i < graph->n_initializer && !found; i++)
-        if (strcmp(graph->initializer[i]->name, name) == 0) found = graph->initializer[i];
+    for (size_t i = 0; i < graph->n_initializer && !found; i++) {
+        const char *own = graph->initializer[i]->name;
+        if (own && strcmp(own, name) == 0) found = graph->initializer[i];
+    }
     for (size_t i = 0; i < graph->n_node && !found; i++) {
         const Onnx__NodeProto *node = graph->node[i];
         bool is_it = is(node, "Constant") && node->n_output == 1 && node->n_attribute == 1 &&
