@@ -138,7 +138,6 @@ static struct compute_cost attend_price(const struct compute_context *context,
     if (last > 0) add_heads(&own, op, last, others, &cost);
     for (int i = 0; i < instr->output_count && op->phase != PHASE_FORWARD; i++)
         cost.s += stream_s(&own, 2 * (double)program->buffers[instr->outputs[i]].bytes);
-    cost.beside_count = cost.kernel_count - 1;
     return cost;
 }
 
