@@ -151,6 +151,9 @@ static const char *names_like(struct arena *arena, const char *name, const char 
     return last ? arena_print(arena, "%s%s\"%s\"", text, *text ? " or " : "", last) : NULL;
 }
 
+// So many names are read at a glance; of more, their command shows what each is.
+enum { LISTED_MOST = 40 };
+
 static void fail_unknown(struct arena *arena, const char *folder, const char *name,
                          const char *what, struct err *err)
 {
@@ -169,11 +172,14 @@ static void fail_unknown(struct arena *arena, const char *folder, const char *na
     }
     const char *like = guess.best ? arena_print(arena, "\"%s\"", guess.best)
                                   : names_like(arena, name, names, count);
+    const char *all = count > LISTED_MOST
+                          ? arena_print(arena, "`meshwright %ss` lists all %d", what, count)
+                          : arena_print(arena, "There are: %s", list);
     if (like) {
-        err_set(err, ERR_INPUT, "no %s is called \"%s\", did you mean %s? There are: %s", what,
-                name, like, list);
+        err_set(err, ERR_INPUT, "no %s is called \"%s\", did you mean %s? %s", what, name, like,
+                all);
     } else {
-        err_set(err, ERR_INPUT, "no %s is called \"%s\". There are: %s", what, name, list);
+        err_set(err, ERR_INPUT, "no %s is called \"%s\". %s", what, name, all);
     }
 }
 
