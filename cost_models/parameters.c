@@ -89,7 +89,7 @@ double parameter_stored(const struct program *program, const struct parameter_su
         bool is_kept =
             parameter_kind_is_trained((enum parameter_kind)kind) || member == STORED_WEIGHTS;
         if (!is_kept) continue;
-        unsigned axes = axes_of(&program->storage[kind], member);
+        unsigned axes = axes_of(&program->storage[kind], (int)member);
         elements += sums->elements[kind] / mesh_size(&program->mesh, axes);
         elements += sums->more[kind][member];
     }
