@@ -52,6 +52,7 @@ static void a_rank_runs_on_its_core_and_then_where_it_did(void **state)
     assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
     assert_true(CPU_EQUAL(&before, &after) && !more.is_bound);
     assert_int_equal(more.core_count, first.core_count);
+    binding_undo(&more);
     assert_in_range(binding_core_count(), 1, CPU_COUNT(&before));
 }
 
