@@ -67,9 +67,12 @@ static void note(const struct price_context *context, const struct block_program
                       of->each_s * (double)block->buffers[instr->outputs[0]].bytes / width, i);
         if (instr_sums_beside(block, instr))
             note_line(context->ledger, BOUND_LAUNCH, GRADIENT_ADDED_SUM, of->summed_s, i);
-        if (of->adding <= 0 || instr->phase != PHASE_WEIGHT) continue;
-        note_line(context->ledger, BOUND_MEMORY, ledger_name(block->block, instr),
-                  of->adding * gradient_adding_s(context, block, instr), i);
+        // GEMMs alone take any; a slice has no operator that it could be named after.
+        double adding_s =
+            instr->phase == PHASE_WEIGHT ? gradient_adding_s(context, block, instr) : 0;
+        if (of->adding > 0 && adding_s > 0)
+            note_line(context->ledger, BOUND_MEMORY, ledger_name(block->block, instr),
+                      of->adding * adding_s, i);
     }
 }
 

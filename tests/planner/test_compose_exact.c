@@ -273,6 +273,7 @@ static void casts_hang_on_the_micro_batch(void **state)
         of->parallel.micro_batch = 1 + i;
         composer_group(of->composer, &of->parallel);
         alone_s[i] = composer_cost(of->composer, &of->parallel).update_s;
+        arena_free(&of->scratch);
     }
     assert_true(alone_s[1] > alone_s[0] && alone_s[0] > 0);
     struct asked *of = ask_of(*state, "dgx-h100", "meshwright", &workload, 1, 1);
@@ -281,6 +282,7 @@ static void casts_hang_on_the_micro_batch(void **state)
         composer_group(of->composer, &of->parallel);
         assert_true(composer_cost(of->composer, &of->parallel).update_s == alone_s[i % 2]);
     }
+    arena_free(&of->scratch);
 }
 
 int main(void)
