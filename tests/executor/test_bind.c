@@ -18,6 +18,11 @@ static const struct made_up MACHINES[] = {
 static void cores_are_those_of_the_machine(void **state)
 {
     (void)state;
+    // Checks with sanitizers leave components of hwloc out by a list, beside which it hears of
+    // none.
+    const char *list = getenv("HWLOC_COMPONENTS");
+    char *kept = list ? strdup(list) : NULL;
+    assert_int_equal(setenv("HWLOC_COMPONENTS", "synthetic,stop", 1), 0);
     for (size_t i = 0; i < sizeof MACHINES / sizeof *MACHINES; i++) {
         int cores = MACHINES[i].core_count;
         assert_int_equal(setenv("HWLOC_SYNTHETIC", MACHINES[i].text, 1), 0);
@@ -31,6 +36,9 @@ static void cores_are_those_of_the_machine(void **state)
         }
         unsetenv("HWLOC_SYNTHETIC");
     }
+    unsetenv("HWLOC_COMPONENTS");
+    if (kept) assert_int_equal(setenv("HWLOC_COMPONENTS", kept, 1), 0);
+    free(kept);
 }
 
 static void a_rank_runs_on_its_core_and_then_where_it_did(void **state)
