@@ -84,4 +84,11 @@ if (`script --version 2>&1` =~ /util-linux/) {
     skipped('a terminal', 'script of util-linux is not installed');
 }
 check('a pipe gets no colours', printed("$bin models") !~ /\e/);
+# mpirun, where there is one, lets ranks write to a terminal of its own.
+write_text("$folder/tiny.json", '{"model_type": "gpt2", "n_embd": 16, "n_head": 2, "n_layer": 2, '
+           . '"n_positions": 16, "vocab_size": 200}');
+my $ran = printed("$bin plan $folder/tiny.json local --ranks 2 --seq-len 16 --global-batch 4 "
+                  . "--precision fp32 -o $folder/tiny-plan.json && $bin run $folder/tiny-plan.json "
+                  . '--backend cpu --steps 1');
+check('nor does one of a run', $ran =~ /ratio/ && $ran !~ /\e/, $ran);
 checked();

@@ -1,3 +1,4 @@
+#include "core/console.h"
 #include "executor/launcher/parts.h"
 
 #include <assert.h>
@@ -10,7 +11,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-enum { ADDED_MAX = 9, SHARED_MAX = 5 };  // variables; of them alike for all ranks
+enum { ADDED_MAX = 10, SHARED_MAX = 6 };  // variables; of them alike for all ranks
 
 // Path of mpirun on PATH; the caller frees it. NULL where there is none.
 static char *launch_mpirun_path(void)
@@ -201,11 +202,19 @@ bool launch_start(const struct launch_request *request, const struct rendezvous 
     // Empty where there is one node, whatever the environment here says.
     snprintf(meeting, sizeof meeting, "%s=%s", LAUNCH_MEETING, met ? met->folder : "");
     char *left_out = left_out_variable(request);
+    // mpirun lets ranks write to a terminal of its own, wherever the answer goes.
+    char *colours = console_answer_is_coloured() ? "NO_COLOR=" : "NO_COLOR=1";
     // Ranks share the cores: threads of their own would spin against each other.
-    char *added[ADDED_MAX] = {
-        memory,    "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1", "OMP_WAIT_POLICY=passive",
-        left_out,  variables.rank,      variables.local,          meeting,
-        rank_count};
+    char *added[ADDED_MAX] = {memory,
+                              "OMP_NUM_THREADS=1",
+                              "OPENBLAS_NUM_THREADS=1",
+                              "OMP_WAIT_POLICY=passive",
+                              left_out,
+                              colours,
+                              variables.rank,
+                              variables.local,
+                              meeting,
+                              rank_count};
     // mpirun gives each rank a place of its own.
     bool spawns = request->spawns || met;
     char **environment = environment_make(added, spawns ? ADDED_MAX : SHARED_MAX);
