@@ -4,11 +4,6 @@
 
 #include <string.h>
 
-static const struct onnx_tensor *tensor_at(const struct blocks_graph *b, int tensor)
-{
-    return &b->graph->tensors[tensor];
-}
-
 bool blocks_fail(const struct blocks_graph *b, const struct onnx_node *node, const char *why)
 {
     return err_set(b->err, ERR_INPUT, "%s: node %s (%s): %s", b->path, node->name, node->type, why);
@@ -24,14 +19,14 @@ static int64_t product_of(const int64_t *dims, int from, int to)
 
 int64_t blocks_elements(const struct blocks_graph *b, int tensor)
 {
-    const struct onnx_tensor *t = tensor_at(b, tensor);
+    const struct onnx_tensor *t = blocks_tensor(b, tensor);
     return product_of(t->dims, 0, t->rank) / (t->role == ONNX_PARAMETER ? 1 : b->batch);
 }
 
 static bool is_view(const struct blocks_graph *b, const struct onnx_node *node)
 {
     if (node->output_count != 1 || node->input_count < 1) return false;
-    const struct onnx_tensor *output = tensor_at(b, node->outputs[0]);
+    const struct onnx_tensor *output = blocks_tensor(b, node->outputs[0]);
     bool is_shared = output->shares >= 0 && !output->overwrites;
     // A weight that is turned, or cast, is read as it lies.
     bool is_turned = strcmp(node->type, "Transpose") == 0 || strcmp(node->type, "Cast") == 0;
@@ -44,10 +39,10 @@ static bool is_view(const struct blocks_graph *b, const struct onnx_node *node)
 
 bool blocks_is_constant(const struct blocks_graph *b, int tensor)
 {
-    bool is_data = b->is_data[tensor] || tensor_at(b, tensor)->role == ONNX_INPUT;
+    bool is_data = b->is_data[tensor] || blocks_tensor(b, tensor)->role == ONNX_INPUT;
     // A single number is no tensor of a sample.
-    if (is_data) return tensor_at(b, tensor)->rank == 0;
-    bool is_parameter = tensor_at(b, tensor)->role == ONNX_PARAMETER;
+    if (is_data) return blocks_tensor(b, tensor)->rank == 0;
+    bool is_parameter = blocks_tensor(b, tensor)->role == ONNX_PARAMETER;
     return b->is_fixed[tensor] || (is_parameter && !b->is_trained[tensor]);
 }
 
@@ -55,7 +50,7 @@ bool blocks_is_constant(const struct blocks_graph *b, int tensor)
 static bool find_batch(struct blocks_graph *b)
 {
     for (int t = 0; t < b->graph->tensor_count && !b->batch; t++) {
-        const struct onnx_tensor *tensor = tensor_at(b, t);
+        const struct onnx_tensor *tensor = blocks_tensor(b, t);
         bool is_data = tensor->role == ONNX_INPUT && strcmp(tensor->name, "labels") != 0;
         if (is_data && tensor->rank > 1) b->batch = tensor->dims[0];
     }
@@ -88,11 +83,12 @@ bool blocks_is_product(const struct onnx_node *node)
 static bool measure_product(struct blocks_graph *b, struct blocks_operator *op)
 {
     const struct onnx_node *node = op->node;
-    const struct onnx_tensor *x = tensor_at(b, node->inputs[0]), *w = tensor_at(b, op->inputs[1]);
-    const struct onnx_tensor *y = tensor_at(b, node->outputs[0]);
+    const struct onnx_tensor *x = blocks_tensor(b, node->inputs[0]),
+                             *w = blocks_tensor(b, op->inputs[1]);
+    const struct onnx_tensor *y = blocks_tensor(b, node->outputs[0]);
     bool is_turned = strcmp(node->type, "ConvTranspose") == 0;
     if (is_turned || strcmp(node->type, "Conv") == 0) {
-        w = tensor_at(b, node->inputs[1]);  // which may lie otherwise
+        w = blocks_tensor(b, node->inputs[1]);  // which may lie otherwise
         int64_t taps = product_of(w->dims, 2, w->rank);
         int64_t in = x->dims[1], out = y->dims[1];
         op->groups = is_turned ? out / w->dims[1] : in / w->dims[1];
@@ -116,7 +112,7 @@ static bool measure_product(struct blocks_graph *b, struct blocks_operator *op)
 
 static bool is_alike(const struct blocks_graph *b, int a, int other)
 {
-    const struct onnx_tensor *x = tensor_at(b, a), *y = tensor_at(b, other);
+    const struct onnx_tensor *x = blocks_tensor(b, a), *y = blocks_tensor(b, other);
     return x->rank == y->rank && b->apart[a] == b->apart[other] &&
            memcmp(x->dims, y->dims, (size_t)x->rank * sizeof *x->dims) == 0;
 }
@@ -145,7 +141,7 @@ static bool is_prepared(struct blocks_graph *b, const struct onnx_node *node)
     for (int i = 0; i < node->input_count; i++) {
         int tensor = b->root[node->inputs[i]];
         if (b->is_trained[tensor] || b->maker[tensor] >= 0) return false;
-        is_data = is_data || b->is_data[tensor] || tensor_at(b, tensor)->role == ONNX_INPUT;
+        is_data = is_data || b->is_data[tensor] || blocks_tensor(b, tensor)->role == ONNX_INPUT;
     }
     for (int o = 0; o < node->output_count; o++)
         (is_data ? b->is_data : b->is_fixed)[node->outputs[o]] = true;
@@ -157,11 +153,11 @@ static bool is_prepared(struct blocks_graph *b, const struct onnx_node *node)
 static bool reads_derived(const struct blocks_graph *b, const struct blocks_operator *op)
 {
     const struct onnx_node *node = op->node;
-    const struct onnx_tensor *output = tensor_at(b, node->outputs[0]);
+    const struct onnx_tensor *output = blocks_tensor(b, node->outputs[0]);
     int64_t made = product_of(output->dims, 0, output->rank);
     bool multiplies = blocks_is_product(node) || strcmp(node->type, "Attention") == 0;
     for (int i = 0; i < node->input_count && !multiplies; i++) {
-        const struct onnx_tensor *t = tensor_at(b, node->inputs[i]);
+        const struct onnx_tensor *t = blocks_tensor(b, node->inputs[i]);
         if (b->is_derived[node->inputs[i]] && product_of(t->dims, 0, t->rank) > made) return false;
     }
     return op->kind == BLOCKS_OPERATOR;
@@ -207,7 +203,7 @@ static bool multiplies(const struct onnx_node *node)
 
 int blocks_batch_dim(const struct blocks_graph *b, int tensor)
 {
-    const struct onnx_tensor *t = tensor_at(b, tensor);
+    const struct onnx_tensor *t = blocks_tensor(b, tensor);
     int64_t inner = 0;
     int dim = b->batch > 1 ? blocks_sample_dim(b, tensor, &inner) : -1;
     if (dim >= 0) return dim;
@@ -226,7 +222,7 @@ static int64_t parts_read(const struct blocks_graph *b, const struct onnx_node *
     for (int i = 0; i < node->input_count; i++) {
         int tensor = node->inputs[i], dim = blocks_batch_dim(b, tensor);
         bool is_weight = b->is_trained[b->root[tensor]] || blocks_is_constant(b, tensor);
-        if (!is_weight && dim >= 0) return tensor_at(b, tensor)->dims[dim];
+        if (!is_weight && dim >= 0) return blocks_tensor(b, tensor)->dims[dim];
     }
     return 0;
 }
@@ -238,7 +234,7 @@ static bool take_node(struct blocks_graph *b, int index, struct names *names)
     struct blocks_operator *op = &b->operators[at];
     *op = (struct blocks_operator){.node = node, .flop = node->flop / (double)b->batch};
     // What holds no number, as the part of a head that is not rotated, is nothing.
-    if (tensor_at(b, node->outputs[0])->bytes == 0) {
+    if (blocks_tensor(b, node->outputs[0])->bytes == 0) {
         b->is_fixed[node->outputs[0]] = true;
         return true;
     }
@@ -295,7 +291,7 @@ static void read_backward(struct blocks_graph *b, const struct onnx_node *node,
 
 bool blocks_has_places(const struct blocks_graph *b)
 {
-    const struct onnx_tensor *logits = tensor_at(b, b->scores);
+    const struct onnx_tensor *logits = blocks_tensor(b, b->scores);
     // Of a sequence the classes stand behind its places.
     if (logits->rank == 3) return logits->dims[1] > 1;
     return (logits->rank == 4 || logits->rank == 5) &&
@@ -304,7 +300,7 @@ bool blocks_has_places(const struct blocks_graph *b)
 
 int64_t blocks_classes(const struct blocks_graph *b)
 {
-    const struct onnx_tensor *logits = tensor_at(b, b->scores);
+    const struct onnx_tensor *logits = blocks_tensor(b, b->scores);
     return logits->dims[logits->rank == 3 ? 2 : 1];
 }
 
@@ -317,7 +313,7 @@ static bool is_answered(const struct blocks_graph *b)
             "them, for a loss over the classes",
             b->path);
     }
-    const struct onnx_tensor *logits = tensor_at(b, b->scores);
+    const struct onnx_tensor *logits = blocks_tensor(b, b->scores);
     if (b->apart[b->scores] > 0 && !blocks_is_first(b, b->scores))
         return err_set(b->err, ERR_INPUT,
                        "%s: the samples of output %s are not its first dimension", b->path,
@@ -389,7 +385,7 @@ bool blocks_read(struct blocks_graph *b)
     find_trained(b);
     if (!find_batch(b)) return false;
     for (int t = 0; t < tensors; t++) {
-        const struct onnx_tensor *given = tensor_at(b, t);
+        const struct onnx_tensor *given = blocks_tensor(b, t);
         bool is_batched = given->role == ONNX_INPUT && given->rank > 0 && given->dims[0] > 0 &&
                           given->dims[0] % b->batch == 0;
         if (is_batched) b->apart[t] = blocks_elements(b, t);

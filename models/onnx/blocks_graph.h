@@ -107,6 +107,12 @@ bool blocks_over_sample(const struct blocks_graph *blocks, int tensor,
 // Finds its kernel. One that is given loops goes over all places, as they lie in the whole.
 // models/onnx/blocks_kernel.c
 void blocks_find_kernel(const struct blocks_graph *blocks, struct blocks_operator *op);
+static inline const struct onnx_tensor *blocks_tensor(const struct blocks_graph *blocks, int tensor)
+{
+    return &blocks->graph->tensors[tensor];
+}
+// The steps of dimensions that lie one in the other, the last one's 1.
+void blocks_plain_steps(const struct onnx_tensor *tensor, int64_t steps[DIMS_MOST]);
 // The steps of a tensor's dimensions in the memory of its root, and where it begins there; false:
 // it has none. models/onnx/blocks_steps.c
 bool blocks_steps(const struct blocks_graph *blocks, int tensor, int64_t steps[], int64_t *first);

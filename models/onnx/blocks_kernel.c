@@ -9,22 +9,17 @@
 // tensors and one number. Volumes, constants that are not trained and operands that are there twice
 // are not.
 
-static const struct onnx_tensor *tensor_at(const struct blocks_graph *b, int tensor)
-{
-    return &b->graph->tensors[tensor];
-}
-
 static bool has_rank(const struct blocks_graph *b, int tensor, int least, int most)
 {
-    int rank = tensor_at(b, tensor)->rank;
+    int rank = blocks_tensor(b, tensor)->rank;
     return rank >= least && rank <= most;
 }
 
 // Whether a weight has the dimensions that it is read with.
 static bool lies_plain(const struct blocks_graph *b, const struct blocks_operator *op)
 {
-    const struct onnx_tensor *own = tensor_at(b, op->inputs[1]);
-    const struct onnx_tensor *read = tensor_at(b, op->node->inputs[1]);
+    const struct onnx_tensor *own = blocks_tensor(b, op->inputs[1]);
+    const struct onnx_tensor *read = blocks_tensor(b, op->node->inputs[1]);
     bool is_it = own->rank == read->rank && b->is_trained[op->inputs[1]];
     for (int i = 0; i < own->rank && is_it; i++)
         is_it = own->dims[i] == read->dims[i];
@@ -60,19 +55,19 @@ static const char *matrix_name(const struct blocks_graph *b, const struct blocks
     if (op->input_count == 2 && blocks_is_apart(b, op->inputs[0]) &&
         blocks_is_apart(b, op->inputs[1]))
         return is_of_samples(b, op) ? "Products" : NULL;
-    bool is_one =
-        op->groups == 1 && b->is_trained[op->inputs[1]] && tensor_at(b, op->inputs[1])->rank == 2;
+    bool is_one = op->groups == 1 && b->is_trained[op->inputs[1]] &&
+                  blocks_tensor(b, op->inputs[1])->rank == 2;
     return !is_one ? NULL : is_turned ? "Gemm" : "MatMul";
 }
 
 // x, scale and bias of each channel, and what is kept of them.
 static bool is_norm(const struct blocks_graph *b, const struct blocks_operator *op)
 {
-    const struct onnx_tensor *x = tensor_at(b, op->inputs[0]);
+    const struct onnx_tensor *x = blocks_tensor(b, op->inputs[0]);
     if (op->input_count != 3 || op->node->output_count != 3 || x->rank > 4) return false;
     if (!blocks_is_first(b, op->node->inputs[0])) return false;
     for (int i = 1; i < 3; i++) {
-        const struct onnx_tensor *factor = tensor_at(b, op->inputs[i]);
+        const struct onnx_tensor *factor = blocks_tensor(b, op->inputs[i]);
         bool is_each = b->is_trained[op->inputs[i]] && factor->rank == 1 && x->rank > 1 &&
                        factor->dims[0] == x->dims[1];
         if (!is_each) return false;
@@ -83,10 +78,10 @@ static bool is_norm(const struct blocks_graph *b, const struct blocks_operator *
 // Two operands of the same rank: kernels repeat what is 1, and no weight.
 static bool is_of_two(const struct blocks_graph *b, const struct blocks_operator *op)
 {
-    const struct onnx_tensor *y = tensor_at(b, op->node->outputs[0]);
+    const struct onnx_tensor *y = blocks_tensor(b, op->node->outputs[0]);
     if (op->input_count != 2 || op->node->input_count != 2 || y->rank > 4) return false;
     for (int i = 0; i < 2; i++) {
-        const struct onnx_tensor *x = tensor_at(b, op->inputs[i]);
+        const struct onnx_tensor *x = blocks_tensor(b, op->inputs[i]);
         // Kernels tell gradients by their places: both have one.
         if (b->maker[op->inputs[i]] < 0 || x->rank != y->rank || x->dims[0] != y->dims[0] ||
             !blocks_is_first(b, op->inputs[i]))
@@ -98,17 +93,17 @@ static bool is_of_two(const struct blocks_graph *b, const struct blocks_operator
 // Rows of as many numbers as there are factors, which stand behind one another in a sample.
 static bool is_row_norm(const struct blocks_graph *b, const struct blocks_operator *op)
 {
-    const struct onnx_tensor *x = tensor_at(b, op->node->inputs[0]);
+    const struct onnx_tensor *x = blocks_tensor(b, op->node->inputs[0]);
     bool is_it = (op->input_count == 2 || op->input_count == 3) && op->node->output_count == 3 &&
                  blocks_is_apart(b, op->node->inputs[0]) &&
                  op->input_count == op->node->input_count;
     int64_t width = 1, counted = 1;
     for (int i = 1; i < op->input_count && is_it; i++) {
-        const struct onnx_tensor *factor = tensor_at(b, op->inputs[i]);
+        const struct onnx_tensor *factor = blocks_tensor(b, op->inputs[i]);
         is_it = b->is_trained[op->inputs[i]] && !b->is_turned[op->node->inputs[i]];
         for (int d = i == 1 ? 0 : factor->rank; d < factor->rank; d++)
             width *= factor->dims[d];
-        is_it = is_it && factor->rank == tensor_at(b, op->inputs[1])->rank;
+        is_it = is_it && factor->rank == blocks_tensor(b, op->inputs[1])->rank;
     }
     for (int d = x->rank - 1; d > 0 && counted < width && is_it; d--)
         counted *= x->dims[d];

@@ -7,11 +7,6 @@
 
 // Which operators can work on parts of an image. What is not known to is taken to need all of it.
 
-static const struct onnx_tensor *tensor_at(const struct blocks_graph *b, int tensor)
-{
-    return &b->graph->tensors[tensor];
-}
-
 // Samples, channels, rows and columns; of a volume layers of these.
 static bool is_image(const struct onnx_tensor *tensor)
 {
@@ -30,7 +25,7 @@ static int64_t places_of(const struct onnx_tensor *tensor)
 // either (a factor for each channel). Weights have neither.
 static bool is_beside(const struct blocks_graph *b, int tensor, const struct onnx_tensor *image)
 {
-    const struct onnx_tensor *t = tensor_at(b, tensor);
+    const struct onnx_tensor *t = blocks_tensor(b, tensor);
     if (t->rank <= 2) return true;
     if (t->rank != image->rank || b->is_trained[tensor]) return t->rank == 4 && places_of(t) == 1;
     for (int i = 2; i < t->rank && places_of(t) > 1; i++)
@@ -53,8 +48,8 @@ static bool is_local(const struct onnx_operator *row)
 static bool is_sum(const struct blocks_graph *b, const struct blocks_operator *op)
 {
     static const char *const TYPES[] = {"GlobalAveragePool", "ReduceMean", "ReduceSum"};
-    const struct onnx_tensor *x = tensor_at(b, op->inputs[0]);
-    const struct onnx_tensor *y = tensor_at(b, op->node->outputs[0]);
+    const struct onnx_tensor *x = blocks_tensor(b, op->inputs[0]);
+    const struct onnx_tensor *y = blocks_tensor(b, op->node->outputs[0]);
     return NAME_INDEX(TYPES, op->node->type) >= 0 && is_image(x) && places_of(y) == 1 &&
            (y->rank == 2 || y->rank == x->rank) && y->dims[0] == x->dims[0] &&
            y->dims[1] == x->dims[1];
@@ -62,7 +57,7 @@ static bool is_sum(const struct blocks_graph *b, const struct blocks_operator *o
 
 static bool is_each(const struct blocks_graph *b, const struct blocks_operator *op)
 {
-    const struct onnx_tensor *y = tensor_at(b, op->node->outputs[0]);
+    const struct onnx_tensor *y = blocks_tensor(b, op->node->outputs[0]);
     const struct onnx_operator *row = operator_find("", op->node->type);
     if (is_sum(b, op)) return true;
     if (!row || !is_local(row) || !is_image(y)) return false;
@@ -74,8 +69,8 @@ static bool is_each(const struct blocks_graph *b, const struct blocks_operator *
 // An image that is read as it lies, not as a view of something else.
 static bool reads_image(const struct blocks_graph *b, const struct blocks_operator *op)
 {
-    const struct onnx_tensor *own = tensor_at(b, op->inputs[0]);
-    const struct onnx_tensor *read = tensor_at(b, op->node->inputs[0]);
+    const struct onnx_tensor *own = blocks_tensor(b, op->inputs[0]);
+    const struct onnx_tensor *read = blocks_tensor(b, op->node->inputs[0]);
     bool is_it = is_image(own) && own->rank == read->rank;
     for (int i = 0; i < own->rank && is_it; i++)
         is_it = own->dims[i] == read->dims[i];

@@ -9,20 +9,6 @@
 // many numbers on the same number of the next sample stands: another shape of it changes nothing
 // of that, and what is in front and behind keeps its order in a sample.
 
-static const struct onnx_tensor *tensor_at(const struct blocks_graph *b, int tensor)
-{
-    return &b->graph->tensors[tensor];
-}
-
-static void plain_steps(const struct onnx_tensor *t, int64_t steps[DIMS_MOST])
-{
-    int64_t step = 1;
-    for (int d = t->rank - 1; d >= 0; d--) {
-        steps[d] = step;
-        step *= t->dims[d];
-    }
-}
-
 bool blocks_is_apart(const struct blocks_graph *b, int tensor)
 {
     int root = b->root[tensor];
@@ -36,9 +22,9 @@ bool blocks_is_first(const struct blocks_graph *b, int tensor)
 
 int blocks_sample_dim(const struct blocks_graph *b, int tensor, int64_t *inner)
 {
-    const struct onnx_tensor *t = tensor_at(b, tensor);
+    const struct onnx_tensor *t = blocks_tensor(b, tensor);
     int64_t steps[DIMS_MOST] = {0}, apart = b->apart[tensor];
-    plain_steps(t, steps);
+    blocks_plain_steps(t, steps);
     for (int d = t->rank - 1; d >= 0 && apart > 0; d--) {
         *inner = steps[d] > 0 && apart % steps[d] == 0 ? apart / steps[d] : 0;
         if (*inner > 0 && t->dims[d] % (*inner * b->batch) == 0) return d;
@@ -52,7 +38,7 @@ static int64_t apart_read(const struct blocks_graph *b, int64_t apart, const int
                           const struct onnx_tensor *y)
 {
     int64_t steps[DIMS_MOST] = {0};
-    plain_steps(y, steps);
+    blocks_plain_steps(y, steps);
     for (int d = 0; d < y->rank; d++) {
         int64_t inner = reads[d] > 0 && apart % reads[d] == 0 ? apart / reads[d] : 0;
         if (inner > 0 && y->dims[d] % (inner * b->batch) == 0) return inner * steps[d];
@@ -63,7 +49,7 @@ static int64_t apart_read(const struct blocks_graph *b, int64_t apart, const int
 // What follows for a result from input `x`; 0: nothing.
 static int64_t apart_from(const struct blocks_graph *b, const struct onnx_node *node, int x, int to)
 {
-    const struct onnx_tensor *from = tensor_at(b, x), *y = tensor_at(b, to);
+    const struct onnx_tensor *from = blocks_tensor(b, x), *y = blocks_tensor(b, to);
     const struct onnx_reading *reading = node->reading;
     bool goes_to = strncmp(node->type, "Reduce", 6) == 0 || strcmp(node->type, "Pad") == 0;
     int64_t steps[DIMS_MOST] = {0}, inner = 0;
@@ -72,7 +58,7 @@ static int64_t apart_from(const struct blocks_graph *b, const struct onnx_node *
     int dim = blocks_sample_dim(b, x, &inner), at = dim + y->rank - from->rank;
     if (dim < 0) return 0;
     if (reading) return inner * reading->steps[dim];
-    plain_steps(y, steps);
+    blocks_plain_steps(y, steps);
     return at >= 0 && y->dims[at] == from->dims[dim] ? inner * steps[at] : 0;
 }
 
@@ -80,7 +66,7 @@ void blocks_set_apart(struct blocks_graph *b, const struct onnx_node *node)
 {
     for (int o = 0; o < node->output_count; o++) {
         int to = node->outputs[o];
-        const struct onnx_tensor *y = tensor_at(b, to);
+        const struct onnx_tensor *y = blocks_tensor(b, to);
         int64_t apart = 0;
         bool is_read = false, is_first = y->rank > 0 && y->dims[0] % b->batch == 0;
         for (int i = 0; i < node->input_count; i++) {
@@ -128,7 +114,7 @@ static bool add_loop(const struct blocks_graph *b, const int tensors[LOOPS_INPUT
 bool blocks_over_sample(const struct blocks_graph *b, int tensor, const int tensors[LOOPS_INPUTS],
                         int64_t steps[LOOPS_INPUTS][DIMS_MOST], struct strided *s)
 {
-    const struct onnx_tensor *t = tensor_at(b, tensor);
+    const struct onnx_tensor *t = blocks_tensor(b, tensor);
     int64_t inner = 0;
     int dim = blocks_sample_dim(b, tensor, &inner);
     if (dim < 0) return false;

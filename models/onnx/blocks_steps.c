@@ -8,17 +8,12 @@
 // Tensors that are views of others, as the steps of their dimensions in what these hold, and
 // attention, whose kernels read and write heads where they lie.
 
-static const struct onnx_tensor *tensor_at(const struct blocks_graph *b, int tensor)
-{
-    return &b->graph->tensors[tensor];
-}
-
-static void plain_steps(const struct onnx_tensor *t, int64_t steps[DIMS_MOST])
+void blocks_plain_steps(const struct onnx_tensor *tensor, int64_t steps[DIMS_MOST])
 {
     int64_t step = 1;
-    for (int d = t->rank - 1; d >= 0; d--) {
+    for (int d = tensor->rank - 1; d >= 0; d--) {
         steps[d] = step;
-        step *= t->dims[d];
+        step *= tensor->dims[d];
     }
 }
 
@@ -29,7 +24,7 @@ static bool find_order(const struct onnx_tensor *from, const struct onnx_node *n
     int64_t own[DIMS_MOST] = {0};
     bool is_used[DIMS_MOST] = {0};
     if (!node->reading || from->rank != to->rank) return false;
-    plain_steps(from, own);
+    blocks_plain_steps(from, own);
     for (int d = 0; d < to->rank; d++) {
         int at = 0;
         while (at < from->rank &&
@@ -68,7 +63,7 @@ static bool is_plain(const struct onnx_tensor *t, const int64_t *steps)
 {
     int64_t plain[DIMS_MOST] = {0};
     bool is_it = true;
-    plain_steps(t, plain);
+    blocks_plain_steps(t, plain);
     for (int d = 0; d < t->rank && is_it; d++)
         is_it = t->dims[d] == 1 || steps[d] == plain[d];
     return is_it;
@@ -85,18 +80,18 @@ static bool is_shape(const struct blocks_graph *b, const struct onnx_node *view)
 {
     static const char *const SHAPES[] = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"};
     if (strcmp(view->type, "Resize") == 0)
-        return is_same(tensor_at(b, view->inputs[0]), tensor_at(b, view->outputs[0]));
+        return is_same(blocks_tensor(b, view->inputs[0]), blocks_tensor(b, view->outputs[0]));
     return NAME_INDEX(SHAPES, view->type) >= 0;
 }
 
 bool blocks_steps(const struct blocks_graph *b, int tensor, int64_t steps[], int64_t *first)
 {
     const struct onnx_node *view = b->view[tensor];
-    const struct onnx_tensor *to = tensor_at(b, tensor);
+    const struct onnx_tensor *to = blocks_tensor(b, tensor);
     *first = 0;
     if (!view && b->is_derived[tensor]) return false;
     if (!view) {
-        plain_steps(to, steps);
+        blocks_plain_steps(to, steps);
         if (b->laid[tensor]) memcpy(steps, b->laid[tensor], (size_t)to->rank * sizeof *steps);
         return true;
     }
@@ -104,7 +99,7 @@ bool blocks_steps(const struct blocks_graph *b, int tensor, int64_t steps[], int
     int before = view->inputs[0];
     while (is_shape(b, view) && b->view[before] && is_shape(b, b->view[before]))
         before = b->view[before]->inputs[0];
-    const struct onnx_tensor *from = tensor_at(b, before);
+    const struct onnx_tensor *from = blocks_tensor(b, before);
     int64_t own[DIMS_MOST] = {0};
     int order[DIMS_MOST] = {0};
     if (!blocks_steps(b, before, own, first)) return false;
@@ -140,16 +135,16 @@ void blocks_lay(struct blocks_graph *b, const struct onnx_node *view)
     int tensor = b->root[view->inputs[0]], at = b->maker[tensor];
     if (at < 0 || !attends(&b->operators[at]) || b->laid[tensor]) return;
     struct blocks_operator *op = &b->operators[at];
-    const struct onnx_tensor *y = tensor_at(b, view->inputs[0]);
-    const struct onnx_tensor *to = tensor_at(b, view->outputs[0]);
+    const struct onnx_tensor *y = blocks_tensor(b, view->inputs[0]);
+    const struct onnx_tensor *to = blocks_tensor(b, view->outputs[0]);
     int64_t turned[DIMS_MOST] = {0}, *steps = ARENA_NEW(b->arena, int64_t, DIMS_MOST);
     int order[DIMS_MOST] = {0};
     if (!op->strided) return;
-    if (!is_same(y, tensor_at(b, tensor)) || !find_order(y, view, to, order)) {
+    if (!is_same(y, blocks_tensor(b, tensor)) || !find_order(y, view, to, order)) {
         drop_kernel(op);
         return;
     }
-    plain_steps(to, turned);
+    blocks_plain_steps(to, turned);
     for (int d = 0; d < to->rank; d++)
         steps[order[d]] = turned[d];
     b->laid[tensor] = steps;
@@ -165,7 +160,7 @@ void blocks_lay(struct blocks_graph *b, const struct onnx_node *view)
 static bool is_in_order(const struct blocks_graph *b, int tensor)
 {
     int64_t steps[DIMS_MOST] = {0}, first = 0;
-    return blocks_steps(b, tensor, steps, &first) && is_plain(tensor_at(b, tensor), steps);
+    return blocks_steps(b, tensor, steps, &first) && is_plain(blocks_tensor(b, tensor), steps);
 }
 
 void blocks_check_laid(struct blocks_graph *b)
@@ -184,7 +179,7 @@ void blocks_check_laid(struct blocks_graph *b)
 // sample, and then the next sample.
 static bool read_operand(const struct blocks_graph *b, int tensor, int64_t steps[DIMS_MOST])
 {
-    const struct onnx_tensor *t = tensor_at(b, tensor);
+    const struct onnx_tensor *t = blocks_tensor(b, tensor);
     int root = b->root[tensor];
     int64_t first = 0, parts = t->dims[0] / b->batch;
     if (!blocks_steps(b, tensor, steps, &first) || t->dims[0] % b->batch != 0) return false;
@@ -226,8 +221,8 @@ bool blocks_attend(const struct blocks_graph *b, const struct blocks_operator *o
     if (op->input_count != 3 || node->input_count != 3 || !isfinite(node->scalar)) return false;
     for (int i = 0; i < LOOPS_INPUTS; i++) {
         int tensor = i == RESULT ? node->outputs[0] : node->inputs[i];
-        of[i] = tensor_at(b, tensor);
-        bool is_right = of[i]->rank == tensor_at(b, node->inputs[0])->rank && of[i]->rank > 2 &&
+        of[i] = blocks_tensor(b, tensor);
+        bool is_right = of[i]->rank == blocks_tensor(b, node->inputs[0])->rank && of[i]->rank > 2 &&
                         (i == RESULT || blocks_is_apart(b, tensor)) &&
                         read_operand(b, tensor, steps[i]);
         if (!is_right) return false;

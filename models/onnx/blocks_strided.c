@@ -5,11 +5,6 @@
 
 // What moves numbers, repeats them or cuts them apart, as loops over the numbers of a sample.
 
-static const struct onnx_tensor *tensor_at(const struct blocks_graph *b, int tensor)
-{
-    return &b->graph->tensors[tensor];
-}
-
 bool blocks_add_loop(struct strided *s, int64_t size, const int64_t steps[LOOPS_INPUTS])
 {
     int last = s->count - 1;
@@ -32,7 +27,8 @@ static bool move(const struct blocks_graph *b, const struct blocks_operator *op,
     const int tensors[LOOPS_INPUTS] = {node->inputs[0], -1, -1, -1};
     int64_t steps[LOOPS_INPUTS][DIMS_MOST] = {0};
     if (!reading || op->input_count != 1 || !blocks_is_apart(b, node->inputs[0])) return false;
-    memcpy(steps[0], reading->steps, (size_t)tensor_at(b, node->outputs[0])->rank * sizeof **steps);
+    memcpy(steps[0], reading->steps,
+           (size_t)blocks_tensor(b, node->outputs[0])->rank * sizeof **steps);
     s->first[0] = blocks_sample_place(b, node->inputs[0], reading->first);
     return blocks_over_sample(b, node->outputs[0], tensors, steps, s) &&
            strided_fits(s, 0, blocks_elements(b, op->inputs[0]));
@@ -56,7 +52,7 @@ static bool read_weight(const struct blocks_graph *b, const struct blocks_operat
                         int rank, int64_t steps[DIMS_MOST], int64_t *first)
 {
     int tensor = op->node->inputs[i];
-    const struct onnx_tensor *x = tensor_at(b, tensor);
+    const struct onnx_tensor *x = blocks_tensor(b, tensor);
     int64_t own[DIMS_MOST] = {0};
     bool is_it = op->inputs[i] == b->root[tensor] && b->is_trained[op->inputs[i]] &&
                  x->rank <= rank && blocks_steps(b, tensor, own, first);
@@ -74,7 +70,7 @@ static bool read_operand(const struct blocks_graph *b, const struct blocks_opera
                          int *of)
 {
     int tensor = op->node->inputs[i];
-    const struct onnx_tensor *x = tensor_at(b, tensor);
+    const struct onnx_tensor *x = blocks_tensor(b, tensor);
     *of = -1;
     if (read_weight(b, op, i, y->rank, steps, first)) return true;
     *first = 0;
@@ -88,7 +84,7 @@ static bool read_operand(const struct blocks_graph *b, const struct blocks_opera
 static bool pair(const struct blocks_graph *b, const struct blocks_operator *op, struct strided *s)
 {
     const struct onnx_node *node = op->node;
-    const struct onnx_tensor *y = tensor_at(b, node->outputs[0]);
+    const struct onnx_tensor *y = blocks_tensor(b, node->outputs[0]);
     int64_t steps[LOOPS_INPUTS][DIMS_MOST] = {0};
     int tensors[LOOPS_INPUTS] = {-1, -1, -1, -1};
     if (op->input_count != 2 || node->input_count != 2) return false;
@@ -102,7 +98,7 @@ static bool pair(const struct blocks_graph *b, const struct blocks_operator *op,
 static bool cut(const struct blocks_graph *b, int whole, const int *parts, int count,
                 struct strided *s)
 {
-    const struct onnx_tensor *x = tensor_at(b, whole), *first = tensor_at(b, parts[0]);
+    const struct onnx_tensor *x = blocks_tensor(b, whole), *first = blocks_tensor(b, parts[0]);
     int axis = 0;
     int64_t width = 0, row = 1, rows = 1, inner = 0;
     while (axis < x->rank && x->dims[axis] == first->dims[axis])
@@ -111,7 +107,7 @@ static bool cut(const struct blocks_graph *b, int whole, const int *parts, int c
     if (axis == x->rank || dim < 0 || dim == axis) return false;
     for (int i = 0; i < count; i++) {
         int64_t own = 0;
-        width += tensor_at(b, parts[i])->dims[axis];
+        width += blocks_tensor(b, parts[i])->dims[axis];
         bool is_alike = b->apart[parts[i]] == 0 ||
                         (blocks_sample_dim(b, parts[i], &own) == dim && own == inner);
         if (!is_alike) return false;
@@ -134,7 +130,7 @@ static bool split(const struct blocks_graph *b, const struct blocks_operator *op
 // A weight that each sample has as it lies, as the token of a class.
 static bool is_given_out(const struct blocks_graph *b, const struct blocks_operator *op, int i)
 {
-    const struct onnx_tensor *x = tensor_at(b, op->node->inputs[i]);
+    const struct onnx_tensor *x = blocks_tensor(b, op->node->inputs[i]);
     int64_t steps[DIMS_MOST] = {0}, first = 0, step = 1;
     bool is_it = read_weight(b, op, i, x->rank, steps, &first) && first == 0;
     for (int d = x->rank - 1; d > 0 && is_it; d--) {
@@ -155,7 +151,7 @@ static bool join(const struct blocks_graph *b, const struct blocks_operator *op,
 
 static bool rows(const struct blocks_graph *b, const struct blocks_operator *op, struct strided *s)
 {
-    const struct onnx_tensor *x = tensor_at(b, op->node->inputs[0]);
+    const struct onnx_tensor *x = blocks_tensor(b, op->node->inputs[0]);
     bool is_apart = blocks_is_apart(b, op->node->inputs[0]) && x->rank > 1 &&
                     b->apart[op->node->inputs[0]] % x->dims[x->rank - 1] == 0;
     if (op->input_count != 1 || !isfinite(op->node->scalar) || !is_apart) return false;
@@ -169,7 +165,7 @@ static bool rows(const struct blocks_graph *b, const struct blocks_operator *op,
 static bool place(const struct blocks_graph *b, const struct blocks_operator *op, struct strided *s)
 {
     const struct onnx_node *node = op->node;
-    const struct onnx_tensor *x = tensor_at(b, node->inputs[0]);
+    const struct onnx_tensor *x = blocks_tensor(b, node->inputs[0]);
     const struct onnx_reading *reading = node->reading;
     const int tensors[LOOPS_INPUTS] = {node->inputs[0], node->outputs[0], -1, -1};
     int64_t steps[LOOPS_INPUTS][DIMS_MOST] = {0};
