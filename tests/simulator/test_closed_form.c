@@ -56,7 +56,11 @@ static void the_closed_form_agrees_with_the_events_on_random_plans(void **state)
     agreement_print("bubble, share of the step", &bubble);
     agreement_print("all", &all);
     assert_true(all.sum / all.count <= 0.01);
-    assert_true(all.worst <= 0.025);
+    // Of 20,000 plans one of zb-v (45 stages) and one of interleaved are more than 2 % off.
+    for (int i = 0; i < SCHEDULE_KIND_COUNT; i++) {
+        bool is_winding = i == SCHEDULE_ZB_V || i == SCHEDULE_INTERLEAVED;
+        assert_true(of[i].worst <= (is_winding ? 0.025 : 0.02));
+    }
 }
 
 static void is_near(double found, double wanted)
