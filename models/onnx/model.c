@@ -3,6 +3,7 @@
 #include "core/plain.h"
 #include "models/onnx/operators.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -152,11 +153,22 @@ bool call_ints(const struct onnx_model *model, const struct onnx_call *call, con
     return true;
 }
 
+bool element_fits(enum onnx_element element, int rank, const int64_t *dims)
+{
+    int64_t limit = 1, bytes = element_bytes(element);
+    for (int i = 0; i < rank; i++) {
+        int64_t factor = dims[i] ? dims[i] : 1;
+        assert(dims[i] >= 0);
+        if (__builtin_mul_overflow(limit, factor, &limit) || limit > TENSOR_BYTES_MOST)
+            return false;
+    }
+    return bytes == 0 || limit <= TENSOR_BYTES_MOST / bytes;
+}
+
 bool value_set(const struct onnx_model *model, struct onnx_value *value, const char *place,
                enum onnx_element element, int rank, const int64_t *dims)
 {
-    int bytes = element_bytes(element);
-    if (!bytes) {
+    if (!element_bytes(element)) {
         return err_set(model->err, ERR_INPUT,
                        "%s: %.400s: %s has element type %d, which has no "
                        "size in whole bytes",
@@ -168,21 +180,19 @@ bool value_set(const struct onnx_model *model, struct onnx_value *value, const c
                        "wanted",
                        model->path, place, value->name, rank, RANK_MOST);
     }
-    int64_t *copy = ARENA_NEW(model->arena, int64_t, rank), elements = 1, limit = 1;
+    int64_t *copy = ARENA_NEW(model->arena, int64_t, rank), elements = 1;
     for (int i = 0; i < rank; i++) {
         copy[i] = dims[i];
         if (dims[i] < 0) {
             return err_set(model->err, ERR_INPUT, "%s: %.400s: dimension %d of %s is %" PRId64,
                            model->path, place, i, value->name, dims[i]);
         }
-        // A dimension of zero must not hide that the others have no end.
-        int64_t factor = dims[i] ? dims[i] : 1;
-        if (__builtin_mul_overflow(limit, factor, &limit) || limit > TENSOR_BYTES_MOST / bytes) {
-            return err_set(model->err, ERR_INPUT, "%s: %.400s: %s has more than 2^50 bytes",
-                           model->path, place, value->name);
-        }
-        elements *= dims[i];
     }
+    if (!element_fits(element, rank, dims))
+        return err_set(model->err, ERR_INPUT, "%s: %.400s: %s has more than 2^50 bytes",
+                       model->path, place, value->name);
+    for (int i = 0; i < rank; i++)
+        elements *= dims[i];
     value->element = element;
     value->rank = rank;
     value->dims = copy;

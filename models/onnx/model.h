@@ -78,6 +78,9 @@ struct onnx_model {
 
 // 0 for types without a size of whole bytes, which are refused.
 int element_bytes(enum onnx_element element);
+// Whether a tensor has at most 2^50 bytes, so that sums over tensors stay far from overflow. A
+// dimension of zero hides none of the others; none is negative.
+bool element_fits(enum onnx_element element, int rank, const int64_t *dims);
 bool element_is_float(enum onnx_element element);
 // The number that 16 bits of a half float are, and the bits of the nearest one.
 double half_number(uint16_t bits, enum onnx_element element);

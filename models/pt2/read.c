@@ -82,6 +82,8 @@ static bool read_value(struct pt2_program *program, const struct json *object)
         if (!read_size(program, &size, &dims[i])) return false;
     }
     value.dims = dims;
+    if (!element_fits(value.element, value.rank, dims))
+        return json_fail(&sizes, err, "a tensor of more than 2^50 bytes");
     if (names_find(&program->names, value.name) >= 0)
         return json_fail(object, err, "a tensor that is there twice");
     value_new(program, &value);

@@ -112,8 +112,13 @@ static bool read_order(struct pt2_node *node, const struct draft_value *x, int64
         const int64_t *dims = pt2_ints(node, "dims", &count);
         if (count != x->rank)
             return is_clean(node) ? pt2_fail(node, "dims are not all of them") : false;
-        for (int i = 0; i < count; i++)
+        bool is_there[RANK_MOST] = {false};
+        for (int i = 0; i < count; i++) {
             order[i] = dims[i] < 0 ? dims[i] + x->rank : dims[i];
+            if (order[i] < 0 || order[i] >= x->rank || is_there[order[i]])
+                return pt2_fail(node, "dims name one twice, or none of its tensor");
+            is_there[order[i]] = true;
+        }
     } else if (x->rank >= 2) {
         bool is_axis = pt2_has(node, "axis0");
         int64_t a = pt2_axis(node, is_axis ? "axis0" : "dim0", 0, x->rank);
@@ -217,6 +222,7 @@ bool pt2_split(struct pt2_node *node, const char *type)
     const struct draft_value *x = pt2_first(node);
     if (!x || !node->output_count) return x ? pt2_fail(node, "it has no result") : false;
     int64_t axis = pt2_axis(node, "dim", 0, x->rank);
+    if (!is_clean(node)) return false;
     int64_t *sizes = ARENA_NEW(node->program->arena, int64_t, node->output_count);
     for (int i = 0; i < node->output_count && is_clean(node); i++) {
         if (!node->outputs[i] || node->outputs[i]->rank != x->rank)
@@ -256,6 +262,7 @@ bool pt2_stack(struct pt2_node *node, const char *type)
     const struct draft_value **parts = out ? pt2_tensors(node, "tensors", &count) : NULL;
     if (!parts) return false;
     int64_t axis = pt2_axis(node, "dim", 0, out->rank);
+    if (!is_clean(node)) return false;
     const char **inputs = ARENA_NEW(node->program->arena, const char *, count);
     for (int i = 0; i < count && is_clean(node); i++) {
         int64_t *dims = ARENA_COPY(node->program->arena, int64_t, out->dims, out->rank);

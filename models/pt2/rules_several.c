@@ -24,7 +24,7 @@ bool pt2_einsum(struct pt2_node *node, const char *type)
     int count = 0;
     const struct draft_value **parts = pt2_tensors(node, "tensors", &count);
     const char *equation = pt2_text(node, "equation");
-    if (!parts || !equation || count > 2)
+    if (!parts || !equation || count < 1 || count > 2)
         return is_clean(node) ? pt2_fail(node, "an equation over one or two tensors is wanted")
                               : false;
     const char *const inputs[] = {parts[0]->name, count > 1 ? parts[1]->name : NULL};
@@ -39,8 +39,10 @@ bool pt2_glu(struct pt2_node *node, const char *type)
 {
     (void)type;
     const struct draft_value *x = pt2_first(node), *out = x ? node->outputs[0] : NULL;
-    if (!out) return is_clean(node) ? pt2_fail(node, "nothing is said of its result") : false;
+    if (!out || out->rank != x->rank)
+        return is_clean(node) ? pt2_fail(node, "its result has other dimensions") : false;
     int64_t axis = pt2_axis(node, "dim", -1, x->rank);
+    if (!is_clean(node)) return false;
     const int64_t halves[] = {out->dims[axis], out->dims[axis]};
     const char *first = draft_between(node->draft), *second = draft_between(node->draft);
     const char *const inputs[] = {x->name, draft_list(node->draft, halves, 2)};
@@ -181,9 +183,10 @@ bool pt2_top(struct pt2_node *node, const char *type)
 {
     (void)type;
     const struct draft_value *x = pt2_first(node), *out = x ? node->outputs[0] : NULL;
-    if (!out || out->rank < 1 || !is_clean(node))
-        return is_clean(node) ? pt2_fail(node, "nothing is said of its result") : false;
+    if (!out || out->rank != x->rank || !is_clean(node))
+        return is_clean(node) ? pt2_fail(node, "its result has other dimensions") : false;
     int64_t axis = pt2_axis(node, "dim", -1, x->rank);
+    if (!is_clean(node)) return false;
     const char *const inputs[] = {x->name, draft_list(node->draft, &out->dims[axis], 1)};
     Onnx__NodeProto *proto = draft_put(node->draft, "TopK", out->name, 2, inputs);
     draft_put_int(node->draft, proto, "axis", axis);

@@ -226,6 +226,8 @@ bool hlo_text_type(const struct hlo_text *text, int *token, struct draft_value *
     if (!type->element)
         return hlo_text_fail(text, at, "an element type (%s) that we do not know",
                              printable(text->arena, shape));
+    if (!element_fits(type->element, type->rank, dims))
+        return hlo_text_fail(text, at, "a tensor of more than 2^50 bytes");
     *token = text->tokens[at + 1].partner + 1;
     return true;
 }

@@ -274,6 +274,10 @@ static const char *program_of(struct arena *arena, const char *size, const char 
 #define TENSOR(key, name) \
     "{\"name\": \"" key "\", \"arg\": {\"as_tensor\": {\"name\": \"" name "\"}}}"
 
+#define TURN(dims)          \
+    NODE("permute.default", \
+         TENSOR("self", "x") ",{\"name\": \"dims\", \"arg\": {\"as_ints\": [" dims "]}}")
+
 static const char *message_of(struct arena *arena, const char *name, const char *text)
 {
     struct err err = {0};
@@ -308,6 +312,20 @@ static void wrong_programs_are_one_line(void **state)
          NODE("mm.default", TENSOR("self", "x") ",{\"name\": \"mat2\", \"arg\": {\"as_int\": 1}}"),
          "argument mat2 is no tensor"},
         {MEMBER, "{\"as_int\": 4}", "3", "an object with members is wanted"},
+        {MEMBER, "{\"as_int\": 4}", TURN("0, 9"), "dims name one twice, or none of its tensor"},
+        {MEMBER, "{\"as_int\": 4}", TURN("1, 1"), "dims name one twice, or none of its tensor"},
+        {MEMBER, "{\"as_int\": 4}", TURN("-3, 0"), "dims name one twice, or none of its tensor"},
+        {MEMBER, "{\"as_int\": 4}", TURN("0"), "dims are not all of them"},
+        {MEMBER, "{\"as_int\": 4}",
+         NODE("einsum.default",
+              TENSOR("path", "x") ", {\"name\": \"equation\", \"arg\": {\"as_string\": \"a->a\"}}, "
+                                  "{\"name\": \"tensors\", \"arg\": {\"as_tensors\": []}}"),
+         "an equation over one or two tensors is wanted"},
+        {MEMBER, "{\"as_int\": 4}", NODE("glu.default", TENSOR("self", "w")),
+         "its result has other dimensions"},
+        {MEMBER, "{\"as_int\": 4}", NODE("topk.default", TENSOR("self", "w")),
+         "its result has other dimensions"},
+        {MEMBER, "{\"as_int\": 1000000000000000}", MUL, "a tensor of more than 2^50 bytes"},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         const char *text = program_of(*state, CASES[i].size, CASES[i].node);

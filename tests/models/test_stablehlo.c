@@ -231,6 +231,12 @@ static const struct {
     {LOOP("%0", "%c", "4", "%8, %7"), "value 0 is not of the type that is stated"},
     {LOOP("%x", "%c", "4", "%7, %8"), "value 0 is not of the type that is stated"},
     {LOOP("%9", "%c", "4", "%7, %8"), "%9 is read, but not made"},
+    {WORKS("%1 = stablehlo.broadcast_in_dim %0, dims = [1, 2] : (tensor<2x3xf32>) -> "
+           "tensor<999999999x2x3xf32>\n    return %1 : tensor<999999999x2x3xf32>"),
+     ""},
+    {WORKS("%1 = stablehlo.broadcast_in_dim %0, dims = [1, 2] : (tensor<2x3xf32>) -> "
+           "tensor<999999999999999x2x3xf32>\n    return %1 : tensor<999999999999999x2x3xf32>"),
+     "a tensor of more than 2^50 bytes"},
     {WORKS("%1 = stablehlo.while(%2 = %0) : tensor<2x3xf32>\n cond { }"),
      "x.mlir:6:3: do is wanted, not '}'"},
     {WORKS("%1 = stablehlo.while(%2 = %0) : tensor<2x3xf32>\n while { }"),
