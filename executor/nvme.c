@@ -2,6 +2,7 @@
 
 #include "core/progress.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -75,6 +76,7 @@ static bool flush_all(struct nvme *nvme)
 // The system may move less than it is asked for.
 static void serve(struct nvme *nvme, const struct request *request)
 {
+    assert(request->way == NVME_SYNC || (request->memory && request->at >= 0));
     if (request->way == NVME_SYNC) {
         if (flush_all(nvme) && fdatasync(nvme->file) != 0) tell(nvme, request->way, errno);
         return;
@@ -109,6 +111,7 @@ static bool is_read(const struct request *request)
 // Whether they touch the same bytes of the file, or the same memory.
 static bool meet(const struct request *a, const struct request *b)
 {
+    assert(a != b && a->bytes >= 0 && b->bytes >= 0);
     bool in_file = a->at < b->at + b->bytes && b->at < a->at + a->bytes;
     return in_file || (a->memory < b->memory + b->bytes && b->memory < a->memory + a->bytes);
 }
@@ -137,6 +140,7 @@ static void turn(struct nvme *nvme, int by)
     if (nvme->busy > 0) nvme->moved.s += now_s - nvme->began_s;
     nvme->began_s = now_s;
     nvme->busy += by;
+    assert(nvme->busy >= 0 && nvme->busy <= 2);
 }
 
 static void work(struct nvme *nvme, bool reads)
@@ -178,6 +182,7 @@ static void *work_writing(void *of)
 
 static int make_file(const char *folder, int64_t bytes, struct err *err)
 {
+    assert(bytes >= 0);
     char path[4096];
     int length = snprintf(path, sizeof path, "%s/meshwright-XXXXXX", folder);
     if (length < 0 || length >= (int)sizeof path) {
@@ -237,6 +242,7 @@ void nvme_close(struct nvme *nvme)
 
 int64_t nvme_start(struct nvme *nvme, enum nvme_way way, void *memory, int64_t bytes, int64_t at)
 {
+    assert(bytes >= 0 && at >= 0);
     pthread_mutex_lock(&nvme->lock);
     while (nvme->asked - nvme->done == QUEUE)
         pthread_cond_wait(&nvme->changed, &nvme->lock);
@@ -249,6 +255,7 @@ int64_t nvme_start(struct nvme *nvme, enum nvme_way way, void *memory, int64_t b
 
 const char *nvme_wait(struct nvme *nvme, int64_t number)
 {
+    assert(number >= 0);
     pthread_mutex_lock(&nvme->lock);
     while (nvme->done <= number && !nvme->queue[number % QUEUE].is_done)
         pthread_cond_wait(&nvme->changed, &nvme->lock);

@@ -4,6 +4,7 @@
 #include "core/zip.h"
 #include "executor/checkpoint/pickle.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,6 +81,7 @@ static bool read_places(struct dcp *dcp, const struct pickle *storage)
 // The number of a file, which is mapped; -1 and `err` set.
 static int open_file(struct dcp *dcp, const char *name)
 {
+    assert(!strchr(name, '/') && "chunks of another folder were refused");
     struct checkpoint_source *source = dcp->source;
     struct checkpoint_index *index = &source->index;
     for (int f = 0; f < index->file_count; f++)
@@ -133,6 +135,7 @@ static bool read_layout(struct dcp *dcp, const struct zip *pickle, int rank, int
 static bool is_inside(const struct dcp_tensor *tensor, const struct dcp_part *part, int64_t first,
                       int64_t data_bytes)
 {
+    assert(tensor->rank > 0 && tensor->rank <= DIMS_MOST && data_bytes >= 0);
     int64_t last = first, bytes = checkpoint_number_bytes(tensor->number);
     if (first < 0 || first > data_bytes) return false;
     for (int i = 0; i < tensor->rank; i++) {
@@ -179,6 +182,7 @@ static bool read_part(struct dcp *dcp, const struct dcp_tensor *tensor, const st
 // Chunks that are apart and as many elements as the array cover it.
 static bool check_cover(struct dcp *dcp, const struct foreign_array *array)
 {
+    assert(array->rank == 1 || array->rank == 2);
     int64_t elements = 0, all = array->shape[0] * (array->rank > 1 ? array->shape[1] : 1);
     for (int i = 0; i < array->chunk_count; i++) {
         const struct foreign_chunk *a = &array->chunks[i];
@@ -241,6 +245,7 @@ static const char *array_name(struct dcp *dcp, const struct dcp_tensor *tensor, 
 static struct foreign_chunk chunk_of(const struct dcp_tensor *tensor, const struct dcp_part *part,
                                      const int64_t *index)
 {
+    assert(tensor->rank - tensor->counting >= 1 && tensor->rank - tensor->counting <= 2);
     int64_t bytes = checkpoint_number_bytes(tensor->number);
     struct foreign_chunk chunk = {
         .file = part->file, .at_bytes = part->at_bytes, .count = {1, 1}, .stride = {1, 1}};

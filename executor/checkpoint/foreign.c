@@ -4,6 +4,7 @@
 #include "executor/checkpoint/found.h"
 #include "executor/checkpoint/parts.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -48,7 +49,8 @@ static bool read_array(struct folder *folder, const struct json *array, int file
     int64_t elements = 1;
     for (int i = 0; i < rank && i < 2; i++) {
         struct json size = json_item(&shape, i);
-        found.shape[i] = json_i64(&size, 0, 1e12, err);
+        // Their product in bytes has to be a number, too.
+        found.shape[i] = json_i64(&size, 0, 1e9, err);
         elements *= found.shape[i];
     }
     if (err->kind) return false;
@@ -128,6 +130,7 @@ static int by_name(const void *a, const void *b)
 
 static const struct foreign_array *find_exact(const struct folder *folder, const char *name)
 {
+    assert(name && *name);
     const struct foreign_array wanted = {.name = name};
     if (folder->count == 0) return NULL;
     return bsearch(&wanted, folder->arrays, (size_t)folder->count, sizeof wanted, by_name);
@@ -187,6 +190,7 @@ static bool add_entry(struct folder *folder, struct checkpoint_index *index,
                       const struct foreign_row *row, int layer, struct checkpoint_piece piece,
                       const struct checkpoint_pieces *all, struct err *err)
 {
+    assert(!err->kind);
     int expert = foreign_has_experts(row) ? (int)piece.first[0] : 0;
     const char *name = foreign_name(folder->arena, row, layer, expert);
     struct foreign_view view;
@@ -226,6 +230,7 @@ static bool add_entry(struct folder *folder, struct checkpoint_index *index,
 
 struct checkpoint_piece foreign_whole(const struct checkpoint_piece *piece, int64_t vocab)
 {
+    assert(piece->rank > 0 && piece->vocab_dim < piece->rank);
     struct checkpoint_piece whole = *piece;
     for (int i = 0; i < piece->rank; i++) {
         whole.first[i] = 0;

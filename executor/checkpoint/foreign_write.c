@@ -4,6 +4,7 @@
 #include "core/json_write.h"
 #include "executor/checkpoint/parts.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -99,6 +100,7 @@ struct outgoing {
 
 static struct quantized codes_of(const struct outgoing *out, const struct part_out *part)
 {
+    assert(part->is_linear && part->view.rank == 2 && part->view.shape[1] > 0);
     int64_t columns = part->view.shape[1];
     return (struct quantized){
         .bits = out->format.bits, .columns = columns, .group = out->group ? out->group : columns};
@@ -174,6 +176,7 @@ static void place_arrays(struct outgoing *out)
             at += out->arrays[i].bytes;
         }
     }
+    assert(out->count >= (out->parts.count > 0) && at >= 0);
     out->written->count = out->count;
     out->written->bytes = at;
 }
@@ -204,6 +207,7 @@ static char *foreign_header(const struct outgoing *out, int64_t *header_bytes)
 static bool read_whole(const struct outgoing *out, struct arena *scratch, int i, double *whole,
                        struct err *err)
 {
+    assert(is_new(&out->parts, i) && "a part that begins an array of theirs");
     const struct outgoing_parts *parts = &out->parts;
     for (int next = i; next < parts->count && (next == i || !is_new(parts, next)); next++) {
         const struct part_out *part = &parts->items[next];
@@ -258,6 +262,7 @@ static void make_bytes(struct outgoing *out, struct arena *scratch, int i, const
 static int put_arrays(struct outgoing *out, struct disk_file *file, int64_t header_bytes,
                       struct err *err)
 {
+    assert(out->count > 0 && header_bytes % 8 == 0 && "arrays begin at a multiple of 8");
     struct arena scratch = {0};
     const struct disk *disk = out->source->disk;
     int error = 0;
@@ -270,6 +275,7 @@ static int put_arrays(struct outgoing *out, struct disk_file *file, int64_t head
         make_bytes(out, &scratch, part, whole, made);
         for (next = i; next < out->count && out->arrays[next].part == part && !error; next++) {
             const struct array_out *array = &out->arrays[next];
+            assert(made[array->role] && "made of the same part");
             error = disk->write(disk->context, file, header_bytes + array->at_bytes,
                                 made[array->role], array->bytes);
         }
@@ -282,6 +288,7 @@ static int put_arrays(struct outgoing *out, struct disk_file *file, int64_t head
 static bool write_file(struct outgoing *out, const char *folder, const char *name,
                        const char *begin, int64_t begin_bytes, bool has_arrays, struct err *err)
 {
+    assert(!err->kind && begin_bytes > 0 && !strchr(name, '/'));
     const struct disk *disk = out->source->disk;
     const char *path = arena_print(out->arena, "%s/%s", folder, name);
     const char *aside = arena_print(out->arena, "%s/.model.partial", folder);

@@ -2,6 +2,7 @@
 #include "core/json_write.h"
 #include "executor/checkpoint/parts.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@ enum { LENGTH_BYTES = 8, HEADER_BYTES_MAX = 1 << 28 };
 
 char *checkpoint_slice_text(struct arena *arena, const struct checkpoint_piece *piece)
 {
+    assert(piece->rank > 0 && piece->rank <= TENSOR_RANK_MAX);
     char *text = arena_copy(arena, "");
     for (int i = 0; i < piece->rank; i++)
         text = arena_print(arena, "%s%" PRId64 ":%" PRId64 "/%" PRId64 " ", text, piece->first[i],
@@ -105,6 +107,7 @@ static void put_array(struct json_writer *writer, const struct checkpoint_entry 
 // The arrays begin at a multiple of 8.
 char *checkpoint_header_pack(struct arena *arena, const char *text, int64_t length, int64_t *bytes)
 {
+    assert(length > 0 && text[0] == '{');
     int64_t padded = (length + 7) / 8 * 8;
     char *header = arena_alloc(arena, (size_t)(LENGTH_BYTES + padded + 1), 1);
     for (int i = 0; i < LENGTH_BYTES; i++)
@@ -195,6 +198,7 @@ bool checkpoint_header_length(const char *path, const char *bytes, int64_t count
 bool checkpoint_header_read(struct arena *arena, const char *path, const char *bytes, int64_t count,
                             struct checkpoint_index *index, struct err *err)
 {
+    assert(count >= 0 && index->file_count >= 0);
     int64_t length = 0;
     struct json_document document;
     if (!checkpoint_header_length(path, bytes, count, &length, err) ||

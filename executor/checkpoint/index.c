@@ -5,6 +5,7 @@
 #include "core/json_write.h"
 #include "executor/checkpoint/parts.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@ static const char CHECKSUM_KEY[] = "\"checksum\":";
 
 uint64_t checkpoint_checksum(const void *bytes, int64_t count)
 {
+    assert(count >= 0);
     const char *at = bytes;
     uint64_t hash = hash_word(HASH_START, (uint64_t)count), word = 0;
     for (; count >= (int64_t)sizeof word; count -= (int64_t)sizeof word, at += sizeof word) {
@@ -44,6 +46,7 @@ static bool hex_read(const struct json *value, uint64_t *into, struct err *err)
 // One line an entry.
 static void put_entry(struct json_writer *writer, const struct checkpoint_entry *entry)
 {
+    assert(entry->piece.rank > 0 && entry->bytes >= 0 && entry->at_bytes >= 0);
     json_open_flat(writer, NULL, '{');
     json_put_text(writer, "name", entry->piece.name);
     json_put_text(writer, "kind", checkpoint_kind_name(entry->kind));
@@ -113,6 +116,7 @@ char *checkpoint_index_text(struct arena *arena, const struct checkpoint_index *
     json_put_text(&writer, "checksum", "0000000000000000");
     json_close(&writer, '}');
     char *value = strstr(writer.text, "0000000000000000\"\n}");
+    assert(value && "it was written just now");
     for (char *next = value; (next = strstr(next + 1, "0000000000000000\"\n}"));)
         value = next;
     const char *sum = hex(arena, checkpoint_checksum(writer.text, value - writer.text));
@@ -202,6 +206,7 @@ static bool check_sum(const char *path, const char *text, int64_t bytes, const c
 bool checkpoint_index_read(struct arena *arena, const char *path, const char *text, int64_t bytes,
                            struct checkpoint_index *index, struct err *err)
 {
+    assert(bytes >= 0);
     struct json_document document;
     struct index_head head = {0};
     *index = (struct checkpoint_index){0};
@@ -265,6 +270,7 @@ const struct checkpoint_entry *checkpoint_index_find(const struct checkpoint_ind
     int end = low;
     while (end < index->entry_count && by_key(&index->entries[end], name, kind) == 0)
         end++;
+    assert(low <= end && end <= index->entry_count);
     *count = end - low;
     return *count > 0 ? &index->entries[low] : NULL;
 }

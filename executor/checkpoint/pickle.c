@@ -1,5 +1,6 @@
 #include "executor/checkpoint/pickle.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -23,6 +24,7 @@ static void fail(struct reading *reading, const char *what)
 // The next so many bytes; NULL and `err` set where it ends before.
 static const unsigned char *take(struct reading *reading, uint64_t count)
 {
+    assert(reading->at >= 0 && reading->at <= reading->size);
     if (count > (uint64_t)(reading->size - reading->at)) {
         fail(reading, "a pickle that is cut off");
         return NULL;
@@ -35,6 +37,7 @@ static const unsigned char *take(struct reading *reading, uint64_t count)
 // Little-endian, of at most 8 bytes.
 static uint64_t take_number(struct reading *reading, int count)
 {
+    assert(count >= 0 && count <= (int)sizeof(uint64_t));
     uint64_t number = 0;
     const unsigned char *bytes = take(reading, (uint64_t)count);
     for (int i = 0; bytes && i < count; i++)
@@ -95,6 +98,7 @@ static void append(struct reading *reading, struct pickle *to, struct pickle *va
 // Values from `first` on of the stack become a list's.
 static void gather(struct reading *reading, int first)
 {
+    assert(first >= 0 && first <= reading->stack_count);
     int end = reading->stack_count;
     struct pickle *list = ARENA_NEW(reading->arena, struct pickle, 1);
     list->kind = PICKLE_LIST;
@@ -121,6 +125,7 @@ static int take_mark(struct reading *reading)
 
 static void add_items(struct reading *reading, enum pickle_kind kind, int first)
 {
+    assert(kind == PICKLE_LIST || kind == PICKLE_DICT);
     int end = reading->stack_count;
     if (first - 1 < floor_of(reading)) return fail(reading, "items of nothing");
     struct pickle *to = reading->stack[first - 1];
@@ -310,6 +315,7 @@ static bool read_step(struct reading *reading, unsigned char code)
 const struct pickle *pickle_read(struct arena *arena, const char *path, const char *bytes,
                                  int64_t size, struct err *err)
 {
+    assert(size >= 0 && !err->kind);
     enum { ROOM = 64 };
     struct reading reading = {.arena = arena,
                               .stack = ARENA_NEW(arena, struct pickle *, ROOM),
@@ -344,6 +350,7 @@ const struct pickle *pickle_find(const struct pickle *of, const char *key)
 
 int pickle_numbers(const struct pickle *of, int64_t *numbers, int most)
 {
+    assert(most > 0);
     // torch.Size is made of a tuple that holds one tuple.
     if (of && of->kind == PICKLE_MADE) of = of->items[1];
     if (of && of->kind == PICKLE_LIST && of->count == 1 && of->items[0]->kind == PICKLE_LIST)

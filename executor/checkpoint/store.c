@@ -18,6 +18,7 @@ static bool fail(struct err *err, const char *doing, const char *path, int error
 static char *named(struct arena *arena, const struct checkpoint_store *store, const char *begin,
                    int64_t step, const char *end)
 {
+    assert(step >= 0);
     return arena_print(arena, "%s/%s%08" PRId64 "%s", store->folder, begin, step, end);
 }
 
@@ -33,6 +34,7 @@ static char *partial_path(struct arena *arena, const struct checkpoint_store *st
 
 static char *file_path(struct arena *arena, const char *folder, int rank)
 {
+    assert(rank >= 0);
     return arena_print(arena, "%s/rank-%05d.safetensors", folder, rank);
 }
 
@@ -174,6 +176,7 @@ static int flush(struct outgoing *out)
 
 static int put(struct outgoing *out, const void *bytes, int64_t count)
 {
+    assert(count >= 0 && out->used >= 0 && out->used <= out->room);
     int error = out->used + count > out->room ? flush(out) : 0;
     if (error) return error;
     if (count > out->room) {
@@ -228,6 +231,7 @@ bool checkpoint_store_write(const struct checkpoint_store *store, int64_t step, 
                             struct checkpoint_entry *entries, int count, checkpoint_get get,
                             void *context, struct err *err)
 {
+    assert(step >= 0 && rank >= 0 && count >= 0);
     struct arena arena = {0};
     const struct disk *disk = store->disk;
     const char *folder = partial_path(&arena, store, step);
@@ -279,6 +283,7 @@ static bool write_text(const struct disk *disk, const char *path, const char *te
 static bool commit(const struct checkpoint_store *store, struct arena *arena,
                    const struct checkpoint_facts *facts, int rank_count, struct err *err)
 {
+    assert(rank_count > 0);
     const struct disk *disk = store->disk;
     const char *folder = partial_path(arena, store, facts->step);
     const char *to = checkpoint_store_path(arena, store, facts->step);

@@ -2,6 +2,8 @@
 #include "executor/cpu/functions.h"
 #include "executor/cpu/sums.h"
 
+#include <assert.h>
+
 // Functions of one element, alone or as the gate of f(gate) * up. Each has its value and its slope
 // as one expression, from which all of its loops are made.
 
@@ -317,6 +319,7 @@ static void run_clamped(const struct kernel_call *call)
 FAST static void gate_rows(const struct loops *loops, REAL scalar, int64_t rows, int64_t repeats,
                            const REAL *gate, const REAL *up, REAL *y)
 {
+    assert(rows >= 0 && repeats > 0 && "a gate lacks the last dims");
     for (int64_t row = 0; row < rows; row++, up += repeats, y += repeats) {
         REAL value;
         loops->value(1, scalar, gate + row, &value);
@@ -339,6 +342,7 @@ FAST static void gate_rows_backward(const struct loops *loops, REAL scalar, int6
 
 static void run_forward(const struct kernel_call *call, const struct loops *loops)
 {
+    assert(call->op->phase == PHASE_FORWARD && call->output_count == 1);
     REAL scalar = (REAL)call->op->scalar;
     const REAL *x = call->inputs[0].data, *up = call->inputs[1].data;
     REAL *y = call->outputs[0].data;
@@ -354,6 +358,7 @@ static void run_forward(const struct kernel_call *call, const struct loops *loop
 
 static void run_backward(const struct kernel_call *call, const struct loops *loops)
 {
+    assert(call->op->phase != PHASE_FORWARD && call->output_count <= 2);
     REAL scalar = (REAL)call->op->scalar, *d_x = call->outputs[0].data;
     const REAL *in[3] = {call->inputs[0].data, call->inputs[1].data, call->inputs[2].data};
     int64_t count = array_elements(&call->inputs[0]), gates = array_elements(&call->outputs[0]);

@@ -3,6 +3,8 @@
 #include "executor/cpu/sums.h"
 #include "executor/linear_loss_call.h"
 
+#include <assert.h>
+
 // A product and the loss of its scores, of which one part of the columns is there at a time
 // (models/op_linear_loss.h). Until all parts are known a loss holds the log-sum-exp of those that
 // were, and the log-sum-exp the label's score. Where ranks hold parts of the vocabulary, they
@@ -46,6 +48,7 @@ static int64_t matrix_stride(const struct scores *s)
 
 static void make_part(struct scores *s, int64_t at)
 {
+    assert(at >= 0 && at < s->of.columns);
     s->at = at;
     s->width = linear_loss_columns(&s->of, at);
     cpu_multiply(&(struct cpu_matmul){.is_b_turned = s->of.is_turned,
@@ -109,6 +112,7 @@ static REAL label_score(const struct scores *s, int64_t row)
 static void part_of_row(const struct scores *s, int part, int64_t row, REAL *value, REAL *lse,
                         REAL *inner)
 {
+    assert(part >= 1 && part <= 6);
     switch (part) {
     case 1:
         *inner = *value;

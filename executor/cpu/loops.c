@@ -1,6 +1,8 @@
 #include "executor/cpu/image.h"
 #include "executor/cpu/sums.h"
 
+#include <assert.h>
+
 // Operators of imported graphs over rows and matrices of a sample: softmax, sums and means over
 // places, pads, products of what operators made, and attention.
 
@@ -125,6 +127,7 @@ static REAL *head_of(const struct attended *a, const struct kernel_array *array,
 
 static int64_t row_of(const struct attended *a, int side)
 {
+    assert(side >= 0 && side < 4);
     return a->loops->steps[side][side == 1 || side == 2 ? 3 : 2];
 }
 
@@ -155,6 +158,7 @@ static void score(const struct attended *a)
 static void share_out(const struct attended *a, bool is_turned, const REAL *scores, double factor,
                       double beta, const REAL *of, int of_side, REAL *to, int to_side)
 {
+    assert(of_side >= 0 && of_side < 4 && to_side >= 0 && to_side < 4);
     cpu_multiply(&(struct cpu_matmul){.rows = is_turned ? a->keys : a->queries,
                                       .columns = to_side < 2 ? a->depth : a->width,
                                       .inner = is_turned ? a->queries : a->keys,
@@ -196,6 +200,7 @@ static void attend_backward(const struct attended *a)
 
 static void set_sides(struct attended *a, int64_t sample, int64_t head)
 {
+    assert(sample >= 0 && head >= 0 && head < a->loops->sizes[0] * a->loops->sizes[1]);
     const struct kernel_call *call = a->call;
     const struct kernel_array *in = call->inputs + is_backward(call), *out = call->outputs;
     a->q = head_of(a, &in[0], 0, sample, head);

@@ -1,6 +1,8 @@
 #include "executor/cpu/array.h"
 #include "executor/cpu/sums.h"
 
+#include <assert.h>
+
 // What moves, repeats or adds without computing: sums, changes of shape, joins.
 //
 // A walk goes through the index of one array, its last dim in one run, and says for each other
@@ -20,6 +22,7 @@ struct shape_walk {
 
 static struct shape_walk walk_of(const struct kernel_array *over)
 {
+    assert(over->rank >= 0 && over->rank <= TENSOR_RANK_MAX);
     struct shape_walk walk = {.rank = over->rank};
     memcpy(walk.sizes, over->sizes, sizeof walk.sizes);
     return walk;
@@ -29,6 +32,7 @@ static struct shape_walk walk_of(const struct kernel_array *over)
 static void walk_add(struct shape_walk *walk, const struct kernel_array *over,
                      const struct kernel_array *array)
 {
+    assert(walk->array_count < WALK_ARRAYS);
     int64_t *strides = walk->strides[walk->array_count];
     for (int i = 0; i < over->rank; i++) {
         int at = array_find(array, over->dims[i]);
@@ -240,6 +244,7 @@ const char *cpu_reduce(struct cpu_device *device, const struct kernel_call *call
 static struct kernel_array piece_of(const struct kernel_array *joined,
                                     const struct kernel_array *part, int64_t before)
 {
+    assert(joined->rank > 0 && before >= 0 && before + array_last(part) <= array_last(joined));
     struct kernel_array piece = *joined;
     int last = joined->rank - 1;
     piece.sizes[last] = array_last(part);

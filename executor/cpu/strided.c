@@ -1,5 +1,7 @@
 #include "executor/cpu/image.h"
 
+#include <assert.h>
+
 // Operators of imported graphs that go with loops over the numbers of a sample
 // (models/strided.h), and norms of rows. Of a Mul and an Add backward adds to what is repeated once
 // for each time.
@@ -18,6 +20,7 @@ static struct strided_side side_of(const struct kernel_array *array, int64_t sam
 // Places of the inputs where a run of the last loop begins.
 static void places_of(const struct strided *s, int64_t run, int64_t at[LOOPS_INPUTS])
 {
+    assert(s->count <= (int)(sizeof s->sizes / sizeof *s->sizes) && run >= 0);
     for (int i = 0; i < LOOPS_INPUTS; i++)
         at[i] = s->first[i];
     for (int l = s->count - 2; l >= 0; l--) {
@@ -90,6 +93,7 @@ static REAL *part(const struct strided_side *side, int64_t sample, int64_t at)
 static void go(const struct strided *s, const struct strided_side sides[6], int64_t samples,
                void (*run)(const struct strided_run *run, bool is_backward), bool is_backward)
 {
+    assert(samples >= 0 && sides[2].data && "a result, or its gradient");
     int last = s->count - 1;
     int64_t n = last < 0 ? 1 : s->sizes[last], runs = strided_elements(s) / n;
     for (int64_t i = 0; i < samples * runs; i++) {

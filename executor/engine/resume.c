@@ -3,6 +3,7 @@
 #include "executor/engine/host_state.h"
 #include "executor/number.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -45,6 +46,7 @@ static bool verify_share(struct engine *engine, const char *path,
 // of none, and ends the run: what cannot be read now may be read later.
 static bool find_faulty(struct engine *engine, const char *path, struct err *fault, int *faulty)
 {
+    assert(!fault->kind);
     struct checkpoint_index index;
     int ranks = engine->program->mesh.rank_count;
     int64_t *all = ARENA_NEW(engine->scratch, int64_t, ranks);
@@ -103,6 +105,7 @@ static bool put_moments(struct engine *engine, const struct checkpoint_piece *pi
                         enum checkpoint_kind kind, int64_t first, int64_t count,
                         const double *values)
 {
+    assert(kind == CHECKPOINT_FIRST || kind == CHECKPOINT_SECOND);
     struct state_part own = state_part_of(engine, piece->parameter, STATE_MOMENTS);
     char *array =
         kind == CHECKPOINT_FIRST ? engine->state.first_moments : engine->state.second_moments;
@@ -121,6 +124,7 @@ struct loading {
 static bool load_piece(struct loading *loading, const struct checkpoint_piece *piece,
                        enum checkpoint_kind kind)
 {
+    assert(piece->parameter >= 0 && piece->elements >= 0);
     struct engine *engine = loading->engine;
     for (int64_t first = 0; first < piece->elements; first += INITIAL_PIECE) {
         struct checkpoint_piece part = *piece;
@@ -142,6 +146,7 @@ static bool load_piece(struct loading *loading, const struct checkpoint_piece *p
 static bool load_host_moments(struct loading *loading, const struct checkpoint_piece *piece,
                               enum checkpoint_kind kind)
 {
+    assert(kind == CHECKPOINT_FIRST || kind == CHECKPOINT_SECOND);
     struct engine *engine = loading->engine;
     struct arena scratch = {0};
     double *values = ARENA_NEW(&scratch, double, piece->elements + 1);
@@ -246,6 +251,7 @@ static bool go_on(struct engine *engine, const char *path)
 
 static void say_back(const struct engine *engine, int64_t step)
 {
+    assert(step < 0 || step <= engine->step);
     if (engine->rank != 0) return;
     int last = engine->step + 1, first = last - engine->request->options->roll_back + 1;
     const char *line =

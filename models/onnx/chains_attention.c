@@ -1,6 +1,7 @@
 #include "models/onnx/chains_find.h"
 #include "models/onnx/scalar.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -63,6 +64,7 @@ static int passed(const struct chain_model *c, const struct onnx_call *call)
 // The number that such a call multiplies by.
 static double factor_of(const struct chain_model *c, const struct onnx_call *call)
 {
+    assert(passed(c, call) >= 0);
     bool divides = is(call, "Div");
     if (!divides && !is(call, "Mul")) return 1;
     const struct onnx_value *of = value_at(c, call->inputs[1 - passed(c, call)]);
@@ -159,6 +161,7 @@ static int find_softmax(const struct chain_model *c, int value, int *readers, do
 
 static void turn(const struct chain_model *c, int value)
 {
+    assert(value_at(c, value)->rank >= 2);
     struct onnx_value *of = &c->model->values[value];
     int64_t *dims = ARENA_COPY(c->model->arena, int64_t, of->dims, of->rank);
     dims[of->rank - 1] = of->dims[of->rank - 2];
@@ -171,6 +174,7 @@ static void turn(const struct chain_model *c, int value)
 static void turn_back(const struct chain_model *c, struct onnx_call *call, const int64_t *order,
                       int rank)
 {
+    assert(rank >= 2);
     struct arena *arena = c->model->arena;
     Onnx__NodeProto *proto = ARENA_NEW(arena, Onnx__NodeProto, 1);
     Onnx__AttributeProto *perm = ARENA_NEW(arena, Onnx__AttributeProto, 1);

@@ -2,6 +2,7 @@
 
 #include "models/onnx/read.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -18,6 +19,7 @@ static char *text_copy(const struct onnx_draft *draft, const char *text)
 Onnx__NodeProto *draft_put(struct onnx_draft *draft, const char *type, const char *output,
                            int count, const char *const *inputs)
 {
+    assert(type && *type && output && count >= 0);
     Onnx__NodeProto *proto = ARENA_NEW(draft->arena, Onnx__NodeProto, 1);
     onnx__node_proto__init(proto);
     proto->op_type = text_copy(draft, type);
@@ -68,6 +70,7 @@ void draft_put_int(const struct onnx_draft *draft, Onnx__NodeProto *proto, const
 void draft_put_ints(const struct onnx_draft *draft, Onnx__NodeProto *proto, const char *name,
                     const int64_t *ints, int count)
 {
+    assert(count >= 0);
     Onnx__AttributeProto *made = attribute_new(draft, proto, name);
     made->ints = ARENA_COPY(draft->arena, int64_t, ints, count);
     made->n_ints = (size_t)count;
@@ -93,6 +96,7 @@ void draft_put_text(const struct onnx_draft *draft, Onnx__NodeProto *proto, cons
 static Onnx__TensorProto *tensor_new(const struct onnx_draft *draft, enum onnx_element element,
                                      const int64_t *dims, int rank)
 {
+    assert(rank >= 0 && rank <= RANK_MOST);
     Onnx__TensorProto *tensor = ARENA_NEW(draft->arena, Onnx__TensorProto, 1);
     onnx__tensor_proto__init(tensor);
     tensor->has_data_type = 1;

@@ -86,6 +86,7 @@ static double as_element(enum onnx_element element, double number)
 
 static void place_of(const struct onnx_value *value, int64_t index, int64_t *place)
 {
+    assert(value->rank >= 0 && value->rank <= RANK_MOST);
     for (int i = value->rank - 1; i >= 0; i--) {
         place[i] = index % value->dims[i];
         index /= value->dims[i];
@@ -140,6 +141,7 @@ static bool fold_elements(const struct onnx_model *model, const struct onnx_call
 static bool fold_slice(const struct onnx_model *model, const struct onnx_call *call,
                        const struct onnx_value *output, double *numbers)
 {
+    assert(output->rank == call_input(model, call, 0)->rank);
     const struct onnx_value *input = call_input(model, call, 0);
     struct onnx_slice slices[RANK_MOST] = {0};
     if (!input->numbers || !read_slice(model, call, slices)) return false;

@@ -3,6 +3,7 @@
 #include "core/names.h"
 #include "models/onnx/draft.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -23,6 +24,7 @@ static double epsilon(const struct onnx_model *model, const struct onnx_call *ca
 
 static double number_at(const struct onnx_model *model, const struct onnx_call *call, int input)
 {
+    assert(input >= 0);
     const struct onnx_value *value = call_input(model, call, input);
     return value && value->numbers && value->elements == 1 ? value->numbers[0] : (double)NAN;
 }
@@ -162,6 +164,7 @@ static double joins_channels(const struct onnx_model *model, const struct onnx_c
 static bool keeps_channels(const struct onnx_model *model, const struct onnx_call *call,
                            bool is_whole)
 {
+    assert(call->outputs[0] >= 0);
     const struct onnx_value *from = call_input(model, call, 0);
     const struct onnx_value *to = &model->values[call->outputs[0]];
     bool is_right = from && from->rank > 2;

@@ -1,5 +1,6 @@
 #include "models/onnx/shape.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -75,12 +76,14 @@ bool shape_split(const struct onnx_model *model, struct onnx_call *call)
 
 static int64_t clamp(int64_t value, int64_t least, int64_t most)
 {
+    assert(least <= most || most == -1);
     return value < least ? least : value > most ? most : value;
 }
 
 static bool slice_range(int64_t size, int64_t start, int64_t end, int64_t step, int64_t *first,
                         int64_t *count)
 {
+    assert(size >= 0);
     if (step == 0 || step == INT64_MIN) return false;
     if (start < 0) start += size;
     if (end < 0) end += size;

@@ -1,5 +1,6 @@
 #include "models/onnx/shape.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 static bool lacks_batch(const struct onnx_model *model, const struct onnx_value *input,
                         const int64_t *dims, int rank)
 {
+    assert(rank >= 0 && rank <= RANK_MOST);
     double elements = 1;
     for (int i = 0; i < rank; i++)
         elements *= (double)dims[i];
@@ -92,6 +94,7 @@ bool shape_flatten(const struct onnx_model *model, struct onnx_call *call)
 static bool mark_axes(const struct onnx_model *model, const struct onnx_call *call,
                       const int64_t *axes, int count, int rank, bool *is_marked)
 {
+    assert(rank >= 0 && rank <= RANK_MOST);
     for (int i = 0; i < count; i++) {
         int axis = 0;
         if (!axis_of(model, call, axes[i], rank, &axis)) return false;

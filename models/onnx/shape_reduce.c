@@ -1,5 +1,6 @@
 #include "models/onnx/shape.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
@@ -73,6 +74,7 @@ bool shape_gemm(const struct onnx_model *model, struct onnx_call *call)
 static bool set_reduced(const struct onnx_model *model, struct onnx_call *call,
                         const bool *is_reduced, enum onnx_element element)
 {
+    assert(call_input(model, call, 0)->rank <= RANK_MOST);
     const struct onnx_value *input = call_input(model, call, 0);
     bool keeps = attribute_int(call, "keepdims", 1) != 0;
     int64_t dims[RANK_MOST];

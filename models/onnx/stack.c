@@ -3,6 +3,7 @@
 #include "core/names.h"
 #include "models/onnx/stack_family.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -72,6 +73,7 @@ static const char *const VIEWS[] = {"Transpose", "Reshape", "Identity", "Cast"};
 
 int stack_source(const struct stack_finder *f, int tensor)
 {
+    assert(tensor >= 0 && tensor < f->graph->tensor_count);
     while (f->maker[tensor] >= 0) {
         const struct onnx_node *node = &f->graph->nodes[f->maker[tensor]];
         if (NAME_INDEX(VIEWS, node->type) < 0) return -1;

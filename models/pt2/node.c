@@ -1,5 +1,6 @@
 #include "models/pt2/node.h"
 
+#include <assert.h>
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -65,6 +66,7 @@ const struct draft_value *pt2_tensor(const struct pt2_node *node, const char *na
 
 const struct draft_value **pt2_tensors(const struct pt2_node *node, const char *name, int *count)
 {
+    assert(name && *name);
     struct json value;
     const char *kind;
     *count = 0;
@@ -203,6 +205,7 @@ const double *pt2_numbers(const struct pt2_node *node, const char *name, int *co
 
 int64_t pt2_axis(const struct pt2_node *node, const char *name, int64_t fallback, int rank)
 {
+    assert(rank >= 0 && rank <= RANK_MOST);
     int64_t axis = pt2_int(node, name, fallback);
     if (axis < 0) axis += rank;
     if (axis >= 0 && axis < rank) return axis;
@@ -212,6 +215,7 @@ int64_t pt2_axis(const struct pt2_node *node, const char *name, int64_t fallback
 
 const char *pt2_output(const struct pt2_node *node, int i)
 {
+    assert(i >= 0);
     const struct draft_value *value = i < node->output_count ? node->outputs[i] : NULL;
     return value ? value->name : draft_between(node->draft);
 }

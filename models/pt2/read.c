@@ -38,6 +38,7 @@ static bool open_document(struct arena *arena, const char *path, const char *byt
 
 static int value_new(struct pt2_program *program, const struct draft_value *value)
 {
+    assert(names_find(&program->names, value->name) < 0);
     int index = program->value_count++;
     program->values[index] = *value;
     names_put(program->arena, &program->names, value->name, index);

@@ -1,5 +1,6 @@
 #include "models/pt2/rules.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define PUT(node, type, output, ...)                                                    \
@@ -118,6 +119,7 @@ bool pt2_clip(struct pt2_node *node, const char *type)
 // and a tensor's before a number's.
 static enum onnx_element common_element(const struct draft_value *a, const struct draft_value *b)
 {
+    assert(element_bytes(a->element) > 0);
     if (!b || a->element == b->element) return a->element;
     bool a_float = element_is_float(a->element), b_float = element_is_float(b->element);
     if (a_float != b_float) return a_float ? a->element : b->element;
@@ -141,6 +143,7 @@ static bool is_truth(const char *type)
 static const char *put_scaled(const struct pt2_node *node, const char *x, enum onnx_element element,
                               double factor)
 {
+    assert(factor == factor && "a number");
     if (factor == 1) return x;
     const char *scaled = draft_between(node->draft);
     PUT(node, "Mul", scaled, x, draft_number(node->draft, element, factor));
@@ -357,6 +360,7 @@ bool pt2_dropout(struct pt2_node *node, const char *type)
 static const char *scale_of(const struct pt2_node *node, const struct draft_value *weight,
                             const struct draft_value *x, int64_t axis)
 {
+    assert(axis >= 0 && axis <= x->rank);
     if (weight) return weight->name;
     struct draft_value ones = {.name = draft_between(node->draft),
                                .element = x->element,

@@ -1,5 +1,6 @@
 #include "models/pt2/rules.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -31,6 +32,7 @@ static const struct draft_value *result(const struct pt2_node *node)
 
 static bool is_alike(const struct draft_value *a, const struct draft_value *b)
 {
+    assert(a->rank >= 0 && b->rank >= 0);
     return a->rank == b->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0;
 }
 
@@ -298,6 +300,7 @@ bool pt2_gather(struct pt2_node *node, const char *type)
 static const char *column(const struct pt2_node *node, const struct draft_value *index,
                           const int64_t *dims, int rank)
 {
+    assert(rank >= 0 && rank < RANK_MOST && "with a place for the columns");
     int64_t wide[RANK_MOST] = {0};
     const char *whole = pt2_as_element(node, index, ELEMENT_INT64);
     const char *spread = draft_between(node->draft), *made = draft_between(node->draft);
@@ -313,6 +316,7 @@ static const char *column(const struct pt2_node *node, const struct draft_value 
 static bool index_behind(struct pt2_node *node, const struct draft_value *x,
                          const struct draft_value *const *list, int first, int count)
 {
+    assert(first > 0 && first < count && count <= x->rank);
     int64_t flat[RANK_MOST] = {0};
     const char *place = NULL;
     memcpy(flat, x->dims, (size_t)first * sizeof *flat);
@@ -379,6 +383,7 @@ bool pt2_index(struct pt2_node *node, const char *type)
 // The dimensions that all indices repeat to; -1: one is none of a dimension.
 static int spread_of(const struct draft_value *const *list, int count, int64_t *dims)
 {
+    assert(count > 0);
     int rank = 0;
     for (int i = 0; i < count; i++) {
         if (!list[i] || list[i]->element == ELEMENT_BOOL) return -1;

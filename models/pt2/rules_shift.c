@@ -1,5 +1,6 @@
 #include "models/pt2/rules.h"
 
+#include <assert.h>
 #include <string.h>
 
 // What moves data and is not one slice, join or turn.
@@ -92,6 +93,7 @@ bool pt2_repeat_each(struct pt2_node *node, const char *type)
 static const char *put_slice(const struct pt2_node *node, const char *x, int64_t axis,
                              int64_t start, int64_t end, int64_t step, const char *output)
 {
+    assert(step != 0);
     const char *name = output ? output : draft_between(node->draft);
     const char *const inputs[] = {
         x, draft_list(node->draft, &start, 1), draft_list(node->draft, &end, 1),

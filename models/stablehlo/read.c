@@ -25,6 +25,7 @@ bool stablehlo_is(const char *bytes, size_t byte_count)
 // Behind loc(...), where there is one.
 static int skip_location(const struct hlo_text *text, int at)
 {
+    assert(at >= 0 && at < text->token_count);
     bool is_it = hlo_text_is(text, at, "loc") && hlo_text_is(text, at + 1, "(");
     return is_it ? text->tokens[at + 1].partner + 1 : at;
 }
@@ -145,6 +146,7 @@ static bool run_call(struct hlo_op *op)
 // What one operator becomes; what constants alone make is one.
 static bool run_rule(struct hlo_op *op, const struct hlo_rule *rule)
 {
+    assert(op->operand_count >= 0 && op->result_count >= 0);
     bool is_fixed = op->operand_count > 0;
     for (int i = 0; i < op->operand_count; i++)
         is_fixed = is_fixed && hlo_is_fixed(op->operands[i]);
@@ -261,6 +263,7 @@ static bool run_return(struct hlo_reader *reader, const struct hlo_scope *scope,
 bool hlo_run_body(struct hlo_reader *reader, struct hlo_scope *scope, int open,
                   struct hlo_results *results)
 {
+    assert(hlo_text_is(&reader->text, open, "{"));
     const struct hlo_text *text = &reader->text;
     int at = open + 1, close = text->tokens[open].partner;
     while (at < close) {

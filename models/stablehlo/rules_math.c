@@ -1,5 +1,6 @@
 #include "models/stablehlo/rules.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -77,6 +78,7 @@ static bool is_repeated(const struct hlo_value *value, int i)
 // has all that any of them has, so that images stay as they lie, else that of the program.
 static int find_order(const struct hlo_op *op, int count, int *order)
 {
+    assert(count > 0 && count <= op->operand_count);
     const struct hlo_value *leader = NULL;
     for (int k = 0; k < count; k++) {
         const struct hlo_value *x = op->operands[k];
@@ -100,6 +102,7 @@ static int find_order(const struct hlo_op *op, int count, int *order)
 
 static void join_dims(int64_t *dims, int *rank, const int64_t *more, int more_rank)
 {
+    assert(*rank >= 0 && *rank <= RANK_MOST && more_rank >= 0 && more_rank <= RANK_MOST);
     int widest = *rank > more_rank ? *rank : more_rank;
     int64_t joined[RANK_MOST];
     for (int i = 0; i < widest; i++) {
@@ -115,6 +118,7 @@ static void join_dims(int64_t *dims, int *rank, const int64_t *more, int more_ra
 // view: constants alone make one. NULL and an error.
 static Onnx__NodeProto *put_each(struct hlo_op *op, const char *type, int count)
 {
+    assert(count > 0 && count <= 3 && count <= op->operand_count);
     int order[RANK_MOST] = {0}, rank = 0, map[RANK_MOST];
     int64_t *dims = ARENA_NEW(op->draft->arena, int64_t, RANK_MOST);
     const char *names[3] = {NULL};
@@ -188,6 +192,7 @@ bool hlo_binary(struct hlo_op *op, const char *type)
 // A function of two, the second of them a number, of the operand alone.
 static bool with_number(struct hlo_op *op, const char *type, double number, bool is_first)
 {
+    assert(op->result_count >= 1);
     const struct hlo_value *x = hlo_operand(op, 0);
     if (!x) return false;
     int map[RANK_MOST];

@@ -1,5 +1,6 @@
 #include "models/stablehlo/rules.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Moving data. What an operator does along dimensions is done where they lie.
@@ -44,6 +45,7 @@ bool hlo_concatenate(struct hlo_op *op, const char *type)
 // layers: that place. False: this slice is none.
 static bool take_part(struct hlo_op *op, const int64_t *starts, const int64_t *ends)
 {
+    assert(op->types[0].rank == op->operands[0]->as.rank);
     const struct hlo_value *x = op->operands[0];
     int map[RANK_MOST], sliced = -1;
     for (int i = 0; i < x->as.rank; i++) {
@@ -65,6 +67,7 @@ static bool take_part(struct hlo_op *op, const int64_t *starts, const int64_t *e
 static bool put_slice(struct hlo_op *op, const int64_t *starts, const int64_t *ends,
                       const int64_t *steps)
 {
+    assert(op->types[0].rank == op->operands[0]->as.rank);
     const struct hlo_value *x = op->operands[0];
     int64_t own[3][RANK_MOST], axes[RANK_MOST];
     int order[RANK_MOST], count = 0;
@@ -156,6 +159,7 @@ bool hlo_dynamic_slice(struct hlo_op *op, const char *type)
 static const char *cut(struct hlo_op *op, const struct hlo_value *x, int64_t axis, int64_t from,
                        int64_t to)
 {
+    assert(axis >= 0 && axis < x->as.rank && from <= to);
     if (from == to) return NULL;
     const char *name = draft_between(op->draft);
     const char *const inputs[] = {hlo_whole(op->draft, x), draft_list(op->draft, &from, 1),

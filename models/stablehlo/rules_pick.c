@@ -1,5 +1,6 @@
 #include "models/stablehlo/rules.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Picking and placing by indices, and the largest first.
@@ -19,6 +20,7 @@ static struct pick_list list_of(const struct hlo_op *op, const char *key)
 
 static bool has(const struct pick_list *list, int64_t item)
 {
+    assert(list->count >= 0 && list->count <= 2 * RANK_MOST + 1);
     for (int i = 0; i < list->count; i++)
         if (list->ints[i] == item) return true;
     return false;
@@ -132,6 +134,7 @@ static bool pick_along(struct hlo_op *op, const struct pick_list *batch)
 // Along one dimension the rows stay where the table has them.
 static bool pick_rows(struct hlo_op *op, const struct picking *p)
 {
+    assert(p->picked.count == 1);
     const struct hlo_value *x = op->operands[0], *indices = op->operands[1];
     int lies[RANK_MOST], whole[RANK_MOST], axis = (int)p->picked.ints[0], rank = op->types[0].rank;
     if (!find_lies(op, p, rank, lies)) return false;
@@ -229,6 +232,7 @@ static void put_indices(struct hlo_op *op, int i, const char *indices)
 // The first of a dimension in order, and where they stood.
 static const char *put_first(struct hlo_op *op, int64_t axis, int64_t count, bool is_largest)
 {
+    assert(axis >= 0 && axis < op->operands[0]->as.rank);
     const char *indices = draft_between(op->draft);
     const char *const inputs[] = {hlo_whole(op->draft, op->operands[0]),
                                   draft_list(op->draft, &count, 1)};

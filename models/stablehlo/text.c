@@ -2,6 +2,7 @@
 
 #include "core/plain.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@ enum { TOKENS_MOST = 1 << 26 };
 
 bool hlo_text_fail(const struct hlo_text *text, int token, const char *format, ...)
 {
+    assert(token >= 0 && token <= text->token_count);
     va_list args;
     va_start(args, format);
     const char *said = arena_vprint(text->arena, format, args);
@@ -128,12 +130,14 @@ bool hlo_text_read(struct hlo_text *text)
 
 bool hlo_text_is(const struct hlo_text *text, int token, const char *wanted)
 {
+    assert(token >= 0 && token < text->token_count);
     const struct hlo_token *of = &text->tokens[token];
     return of->length == strlen(wanted) && memcmp(of->start, wanted, of->length) == 0;
 }
 
 const char *hlo_text_copy(const struct hlo_text *text, int token)
 {
+    assert(token >= 0 && token < text->token_count);
     const struct hlo_token *of = &text->tokens[token];
     bool is_string = of->kind == HLO_STRING;
     size_t length = of->length < TEXT_BYTES_MAX ? of->length : TEXT_BYTES_MAX;

@@ -1,10 +1,12 @@
 #include "models/stablehlo/view.h"
 
+#include <assert.h>
 #include <string.h>
 
 struct hlo_value *hlo_value_of(struct onnx_draft *draft, struct hlo_tensor *tensor,
                                const struct draft_value *stated, const int *map)
 {
+    assert(stated->rank >= 0 && stated->rank <= RANK_MOST);
     struct hlo_value *value = ARENA_NEW(draft->arena, struct hlo_value, 1);
     *value = (struct hlo_value){.tensor = tensor, .as = *stated};
     value->as.name = NULL;
@@ -127,6 +129,7 @@ static const struct hlo_value *new_part(struct onnx_draft *draft, const struct h
 const struct hlo_value *hlo_part(struct onnx_draft *draft, struct hlo_tensor *tensor, int axis,
                                  int64_t place)
 {
+    assert(axis >= 0 && axis < tensor->as.rank && place >= 0);
     bool is_stack = tensor->weight && !tensor->is_turned && tensor->as.rank > 1;
     bool has_parts = tensor->parts ? tensor->part_axis == axis : is_stack;
     if (tensor->as.name || !has_parts || tensor->as.dims[axis] < 2) return NULL;
@@ -140,6 +143,7 @@ const struct hlo_value *hlo_part(struct onnx_draft *draft, struct hlo_tensor *te
 struct hlo_tensor *hlo_with_part(struct onnx_draft *draft, const struct hlo_value *of, int axis,
                                  int64_t place, const struct hlo_value *part)
 {
+    assert(axis >= 0 && axis < of->as.rank && place < of->as.dims[axis]);
     const struct hlo_tensor *from = of->tensor;
     bool is_join = from->parts && !from->weight && !from->as.name && from->part_axis == axis;
     for (int i = 0; i < of->as.rank && is_join; i++)
@@ -192,6 +196,7 @@ const char *hlo_name(struct onnx_draft *draft, struct hlo_tensor *tensor)
 // Whether the tensor as it lies repeats to the dimensions asked for. `at`: of each its own, or -1.
 static bool lies_so(const struct hlo_tensor *tensor, const int *at, int count)
 {
+    assert(count >= 0 && count <= RANK_MOST);
     int ahead = count - tensor->as.rank;
     if (ahead < 0) return false;
     for (int i = 0; i < count; i++) {
@@ -285,6 +290,7 @@ static const char *lay_loosely(struct onnx_draft *draft, const struct hlo_value 
 const char *hlo_lay(struct onnx_draft *draft, const struct hlo_value *value, const int *order,
                     int count, enum hlo_fit fit, int64_t *dims, int *rank)
 {
+    assert(count >= 0 && count <= RANK_MOST);
     int at[RANK_MOST], own_rank = 0;
     int64_t own[RANK_MOST] = {0}, wanted[RANK_MOST] = {0};
     places_of(value, order, count, at);
