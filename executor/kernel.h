@@ -1,5 +1,6 @@
 #pragma once
 #include "models/graph.h"
+#include "plan/layout/sequence.h"
 
 #include <stdint.h>
 
@@ -17,7 +18,8 @@ struct kernel_array {
     enum element element;
     enum dim dims[TENSOR_RANK_MAX];
     int64_t sizes[TENSOR_RANK_MAX];  // held here; may be 0
-    int64_t first[TENSOR_RANK_MAX];  // index in the whole. For batch: of the step's sequences
+    int64_t first[TENSOR_RANK_MAX];  // index in the whole. For batch: of the step's sequences; for
+                                     // seq: as `order` of the call has it
     int64_t whole[TENSOR_RANK_MAX];  // size of the whole; for batch that of one micro-batch
     int64_t row_stride;  // elements from a row of (batch, seq), its first dims, to the next where
                          // they lie apart; 0: dense
@@ -65,6 +67,7 @@ struct kernel_call {
     const uint64_t *key_at;  // NULL, or where the device finds the key in its memory when it runs
     int64_t vocab;           // columns of logits past this one do not exist (padding)
     int64_t head_count;      // of the whole, for the slopes of alibi
+    struct sequence_order order;  // of what dim seq counts
     // Causal attention: of each place in the step's sequences where its document begins, in host
     // memory, rows of `document_stride`; what stands before it is not seen. NULL: all is one. For
     // back ends that mask documents.

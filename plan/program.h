@@ -1,4 +1,5 @@
 #pragma once
+#include "plan/layout/sequence.h"
 #include "plan/lower/lower.h"
 #include "plan/schedule.h"
 #include "plan/stages.h"
@@ -86,6 +87,7 @@ struct program {
     struct workload workload;
     struct parallel parallel;
     struct mesh mesh;
+    struct sequence_order order;
     struct storage storage[PARAMETER_KIND_COUNT];
     struct block_program **blocks;
     int block_count;

@@ -5,11 +5,14 @@
 // Dropout with a mask of bytes, drawn by the element's index in the whole.
 
 // Index in the whole of the first element of a run along the last dim.
-static int64_t whole_index(const struct kernel_array *array, int64_t at)
+static int64_t whole_index(const struct sequence_order *order, const struct kernel_array *array,
+                           int64_t at)
 {
     int64_t index = 0, stride = 1;
     for (int i = array->rank - 1; i >= 0; i--) {
-        index += (array->first[i] + at % array->sizes[i]) * stride;
+        int64_t place = array->first[i] + at % array->sizes[i];
+        if (array->dims[i] == DIM_SEQ) place = sequence_place(order, place);
+        index += place * stride;
         at /= array->sizes[i];
         stride *= array->whole[i];
     }
@@ -46,7 +49,7 @@ const char *cpu_dropout(struct cpu_device *device, const struct kernel_call *cal
     unsigned char *mask = masks->data;
     double ratio = call->op->dropout_ratio;
     for (int64_t i = 0; i < elements && is_forward; i += width)
-        draw(call->key, ratio, whole_index(in, i), width, mask + i);
+        draw(call->key, ratio, whole_index(&call->order, in, i), width, mask + i);
     apply(elements, (REAL)(1 / (1 - ratio)), mask, in->data, call->outputs[0].data);
     return NULL;
 }

@@ -107,6 +107,7 @@ const char *cpu_rope(struct cpu_device *device, const struct kernel_call *call)
     int64_t inner = array_stride(in, at);
     for (int64_t i = 0; i < elements; i += width) {
         int64_t position = in->first[at] + i / inner % in->sizes[at];
+        if (in->dims[at] == DIM_SEQ) position = sequence_place(&call->order, position);
         rotate(op, table + each * position * wanted.dims, sign, width, x + i, y + i);
     }
     return NULL;

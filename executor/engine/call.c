@@ -170,6 +170,7 @@ bool call_make(struct engine *engine, int task, struct kernel_call *call)
         .passing = instr->passing,
         .vocab = engine->request->graph->vocab,
         .head_count = engine->request->graph->head_count,
+        .order = engine->program->order,
     };
     assert(of->input_count <= OP_INPUT_MAX && of->output_count <= OP_OUTPUT_MAX);
     for (int i = 0; i < of->input_count; i++) {

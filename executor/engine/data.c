@@ -373,6 +373,17 @@ static double given_at(struct engine *engine, const struct block *block,
     return place == 0;
 }
 
+// The index in the whole of an element of what is held, with the place of its token.
+static void index_of(const struct engine *engine, const struct tensor *tensor,
+                     const struct held *held, int64_t element, int64_t index[TENSOR_RANK_MAX])
+{
+    for (int i = held->rank - 1; i >= 0; element /= held->count[i--]) {
+        index[i] = held->first[i] + element % held->count[i];
+        if (tensor->extents[i].dim == DIM_SEQ)
+            index[i] = sequence_place(&engine->program->order, index[i]);
+    }
+}
+
 // Reals as wide as kernels read them, in room for ids, which are as wide at least, or labels.
 static void fill_reals(struct engine *engine, const struct slot_ids *slot,
                        const struct tensor *tensor, const struct held *held)
@@ -384,11 +395,8 @@ static void fill_reals(struct engine *engine, const struct slot_ids *slot,
     enum number number = is_label ? NUMBER_DOUBLE : number_of(engine->backend, tensor->element);
     int by_batch = tensor_find_dim(tensor, DIM_BATCH);
     for (int64_t e = 0; e < held->elements; e++) {
-        int64_t index[TENSOR_RANK_MAX] = {0}, rest = e;
-        for (int i = held->rank - 1; i >= 0; i--) {
-            index[i] = held->first[i] + rest % held->count[i];
-            rest /= held->count[i];
-        }
+        int64_t index[TENSOR_RANK_MAX] = {0};
+        index_of(engine, tensor, held, e, index);
         uint64_t sample = by_batch < 0 ? 0 : first + (uint64_t)index[by_batch];
         const struct graph *graph = engine->request->graph;
         double value = (images_are_read(graph) ? images_at : reals_at)(
@@ -413,11 +421,8 @@ static bool fill_slot(struct engine *engine, const struct slot_ids *slot)
     if (!row) return err_set(engine->err, ERR_SYSTEM, "no data is called %s", tensor->name);
     int64_t *ids = engine->data->host + slot->first;
     for (int64_t e = 0; e < held.elements; e++) {
-        int64_t index[TENSOR_RANK_MAX] = {0}, rest = e;
-        for (int i = held.rank - 1; i >= 0; i--) {
-            index[i] = held.first[i] + rest % held.count[i];
-            rest /= held.count[i];
-        }
+        int64_t index[TENSOR_RANK_MAX] = {0};
+        index_of(engine, tensor, &held, e, index);
         double value = given_at(engine, block->block, tensor, row, first, index);
         if (tensor->element == ELEMENT_INT64)
             ids[e] = (int64_t)value;

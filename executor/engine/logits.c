@@ -138,13 +138,15 @@ static bool see(struct engine *engine, int task, void *context)
     if (logits->fd < 0) return fail(engine, logits);
     for (int64_t b = 0; b < array->sizes[0]; b++) {
         int64_t sequence = array->first[0] + b, begin = sequence * logits->seq_len;
-        const int64_t *tokens = data_row(engine, sequence) + array->first[1];
-        int64_t count = array->sizes[1], place = begin + array->first[1];
-        if (!put(engine, logits, tokens, count * (int64_t)sizeof *tokens,
-                 logits->tokens_at + place * (int64_t)sizeof *tokens))
-            return false;
-        for (int64_t s = 0; s < count; s++)
-            if (!put_row(engine, logits, task, array, b * count + s, place + s)) return false;
+        const int64_t *tokens = data_row(engine, sequence);
+        for (int64_t s = 0; s < array->sizes[1]; s++) {
+            int64_t place = sequence_place(&call.order, array->first[1] + s);
+            if (!put(engine, logits, tokens + place, (int64_t)sizeof *tokens,
+                     logits->tokens_at + (begin + place) * (int64_t)sizeof *tokens))
+                return false;
+            int64_t row = b * array->sizes[1] + s;
+            if (!put_row(engine, logits, task, array, row, begin + place)) return false;
+        }
     }
     return true;
 }
