@@ -63,26 +63,60 @@ struct head attend_head(const struct attend *a, int64_t batch, int64_t head)
     return at;
 }
 
+// Of some keys that stand behind one another in the sequence, those that a query sees.
+static struct range sees(const struct attend *a, const struct head *head, int64_t query,
+                         int64_t key, int64_t count)
+{
+    const struct sequence_order *order = &a->call->order;
+    int64_t at = sequence_place(order, a->first_query + query);
+    int64_t document = call_document(a->call, a->first_batch + head->batch, at);
+    return visible(a->op, at, sequence_place(order, a->first_key + key), count, document);
+}
+
+// Of all keys here. Places of a block of keys only rise, so that what a query sees of a half and of
+// the half behind it is one range.
+static struct range sees_of_all(const struct attend *a, const struct head *head, int64_t query)
+{
+    int64_t half = sequence_together(&a->call->order, a->first_key, a->keys);
+    struct range range = sees(a, head, query, 0, half);
+    if (half == a->keys) return range;
+    struct range behind = sees(a, head, query, half, a->keys - half);
+    if (behind.end == 0) return range;
+    assert((range.first == range.end || (range.end == half && behind.first == 0)) && "one range");
+    if (range.first == range.end) range.first = half + behind.first;
+    return (struct range){range.first, half + behind.end};
+}
+
 // Documents begin later and later along a sequence: what the first query sees comes first.
 struct range attend_keys(const struct attend *a, const struct head *head, int64_t query,
                          int64_t query_count)
 {
     assert(query >= 0 && query_count > 0 && query + query_count <= a->queries);
-    int64_t first = a->first_query + query, last = first + query_count - 1;
-    int64_t sequence = a->first_batch + head->batch;
-    int64_t document = call_document(a->call, sequence, first);
-    struct range range = visible(a->op, first, a->first_key, a->keys, document);
-    document = call_document(a->call, sequence, last);
-    range.end = visible(a->op, last, a->first_key, a->keys, document).end;
+    struct range range = sees_of_all(a, head, query);
+    range.end = sees_of_all(a, head, query + query_count - 1).end;
     return range;
+}
+
+bool attend_next_queries(const struct attend *a, struct tile *tile)
+{
+    tile->query += tile->query_count;
+    int64_t left = a->queries - tile->query, most = left < QUERY_BLOCK ? left : QUERY_BLOCK;
+    tile->query_count = sequence_together(&a->call->order, a->first_query + tile->query, most);
+    return left > 0;
+}
+
+bool attend_next_keys(const struct attend *a, struct range range, struct tile *tile)
+{
+    tile->key = tile->key_count > 0 ? tile->key + tile->key_count : range.first;
+    int64_t left = range.end - tile->key, most = left < KEY_BLOCK ? left : KEY_BLOCK;
+    tile->key_count = sequence_together(&a->call->order, a->first_key + tile->key, most);
+    return left > 0;
 }
 
 struct range attend_visible(const struct attend *a, const struct head *head,
                             const struct tile *tile, int64_t query)
 {
-    int64_t at = a->first_query + query;
-    int64_t document = call_document(a->call, a->first_batch + head->batch, at);
-    return visible(a->op, at, a->first_key + tile->key, tile->key_count, document);
+    return sees(a, head, query, tile->key, tile->key_count);
 }
 
 FAST static void cap(int64_t count, REAL limit, REAL *x, REAL *slopes)
@@ -121,8 +155,8 @@ void attend_scores(const struct attend *a, const struct head *head, const struct
         if (a->op->softcap > 0) {
             cap(tile->key_count, (REAL)a->op->softcap, row, slopes ? slopes + i * KEY_BLOCK : NULL);
         }
-        if (head->slope != 0)
-            add_alibi(tile->key_count, head->slope, a->first_key + tile->key, row);
+        int64_t key = sequence_place(&a->call->order, a->first_key + tile->key);
+        if (head->slope != 0) add_alibi(tile->key_count, head->slope, key, row);
     }
 }
 
@@ -153,8 +187,9 @@ void attend_drop(const struct attend *a, const struct head *head, const struct t
 {
     // The index that the same probability has in the whole tensor (batch, head, seq, kv_seq).
     int64_t at = (a->first_batch + head->batch) * a->whole_heads + a->first_head + head->head;
-    at = (at * a->whole_queries + a->first_query + query) * a->whole_keys;
-    at += a->first_key + tile->key;
+    const struct sequence_order *order = &a->call->order;
+    at = at * a->whole_queries + sequence_place(order, a->first_query + query);
+    at = at * a->whole_keys + sequence_place(order, a->first_key + tile->key);
     REAL factor = (REAL)(1 / (1 - a->op->dropout_ratio));
     uint32_t words[KEY_BLOCK], threshold = dropout_threshold(a->op->dropout_ratio);
     cpu_random_words(a->call->key, (uint64_t)(at + range.first), range.end - range.first, words);

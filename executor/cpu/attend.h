@@ -38,6 +38,11 @@ struct head attend_head(const struct attend *attend, int64_t batch, int64_t head
 struct tile {
     int64_t query, query_count, key, key_count;  // here
 };
+// Moves a tile on to the next queries, or the next keys of a range: those of a tile stand behind
+// one another in the sequence. It begins as {0}, its keys with key_count 0; false: there are no
+// more.
+bool attend_next_queries(const struct attend *attend, struct tile *tile);
+bool attend_next_keys(const struct attend *attend, struct range range, struct tile *tile);
 // Keys that some query of query .. query + query_count - 1 sees.
 struct range attend_keys(const struct attend *attend, const struct head *head, int64_t query,
                          int64_t query_count);

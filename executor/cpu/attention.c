@@ -93,9 +93,7 @@ static void attend_block(const struct attend *a, const struct head *head, struct
 {
     struct range range = attend_keys(a, head, tile.query, tile.query_count);
     begin(a, head, &tile, state);
-    for (tile.key = range.first; tile.key < range.end; tile.key += KEY_BLOCK) {
-        int64_t left = range.end - tile.key;
-        tile.key_count = left < KEY_BLOCK ? left : KEY_BLOCK;
+    while (attend_next_keys(a, range, &tile)) {
         attend_scores(a, head, &tile, state->scores, NULL);
         weigh(a, head, &tile, state);
         cpu_multiply(&(struct cpu_matmul){.rows = tile.query_count,
@@ -128,11 +126,9 @@ const char *cpu_attention(struct cpu_device *device, const struct kernel_call *c
     state.result = state.scores + QUERY_BLOCK * KEY_BLOCK;
     for (int64_t i = 0; i < a.batch_count * a.heads; i++) {
         struct head head = attend_head(&a, i / a.heads, i % a.heads);
-        for (int64_t query = 0; query < a.queries; query += QUERY_BLOCK) {
-            int64_t left = a.queries - query;
-            struct tile tile = {query, left < QUERY_BLOCK ? left : QUERY_BLOCK, 0, 0};
+        struct tile tile = {0};
+        while (attend_next_queries(&a, &tile))
             attend_block(&a, &head, tile, &state);
-        }
     }
     return NULL;
 }

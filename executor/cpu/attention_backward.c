@@ -146,9 +146,7 @@ static void attend_block_backward(const struct attend *a, const struct head *hea
     assert(tile.query_count > 0 && tile.query_count <= QUERY_BLOCK);
     struct range range = attend_keys(a, head, tile.query, tile.query_count);
     read_means(a, head, &tile, g);
-    for (tile.key = range.first; tile.key < range.end; tile.key += KEY_BLOCK) {
-        int64_t left = range.end - tile.key;
-        tile.key_count = left < KEY_BLOCK ? left : KEY_BLOCK;
+    while (attend_next_keys(a, range, &tile)) {
         make_probabilities(a, head, &tile, g);
         values_backward(a, head, &tile, g);
         for (int64_t i = 0; i < tile.query_count; i++) {
@@ -199,11 +197,9 @@ const char *cpu_attention_backward(struct cpu_device *device, const struct kerne
     assert(g.d_scores && "what has no room is a fault");
     for (int64_t i = 0; i < a.batch_count * a.heads; i++) {
         struct head head = attend_head(&a, i / a.heads, i % a.heads);
-        for (int64_t query = 0; query < a.queries; query += QUERY_BLOCK) {
-            int64_t left = a.queries - query;
-            struct tile tile = {query, left < QUERY_BLOCK ? left : QUERY_BLOCK, 0, 0};
+        struct tile tile = {0};
+        while (attend_next_queries(&a, &tile))
             attend_block_backward(&a, &head, tile, &g);
-        }
     }
     return NULL;
 }
