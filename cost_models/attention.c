@@ -8,11 +8,17 @@
 #include <assert.h>
 #include <math.h>
 
+// Of our own engine lowering says which order a plan has.
+static bool is_zigzag(const struct compute_context *context, const struct instr *instr)
+{
+    return context->stack->cp_zigzag && !instr->in_order;
+}
+
 // Work of the rank with most of it over the mean, where ranks hold consecutive queries: the last
 // queries of a causal sequence, or of a chunk, attend to most keys. 2 - 1/ranks without a window.
 static double causal_imbalance(const struct compute_context *context, const struct instr *instr)
 {
-    if (!instr->causal || instr->kv_seq <= instr->seq || context->stack->cp_zigzag) return 1;
+    if (!instr->causal || instr->kv_seq <= instr->seq || is_zigzag(context, instr)) return 1;
     double queries = (double)instr->seq, keys = (double)instr->kv_seq;
     double window = instr->window > 0 ? fmin((double)instr->window, keys) : keys;
     if (instr->chunked) return 2 - fmin(queries, window) / window;
@@ -42,7 +48,7 @@ static struct rounds rounds_of(const struct compute_context *context,
     if (streamed) {
         // As many ranks as there are pieces of the sequence; zig-zag halves each.
         rounds.count = streamed->stream_steps + 1;
-        rounds.keys = (double)instr->seq / (instr->causal && context->stack->cp_zigzag ? 2 : 1);
+        rounds.keys = (double)instr->seq / (instr->causal && is_zigzag(context, instr) ? 2 : 1);
         double result_bytes = (double)program->buffers[instr->outputs[0]].bytes;
         rounds.merge_bytes = 3 * result_bytes * streamed->stream_steps;
     }

@@ -111,6 +111,11 @@ bool run_check(struct arena *scratch, const struct backend *backend, const struc
 {
     if (!run_check_program(script->program, err)) return false;
     if (!check_precision(backend, script->program->workload.precision, err)) return false;
+    if (script->program->order.half > 0 && !(backend->joins >> JOIN_HALVES & 1))
+        return err_set(err, ERR_USAGE,
+                       "the plan's ranks have early and late halves of a sequence, and back end %s "
+                       "attends to slices in order alone: plan for its own stack",
+                       backend->name);
     const struct run_options options = {0};
     const struct run_request request = {
         .backend = backend, .script = script, .graph = graph, .rank = rank, .options = &options};

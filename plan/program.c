@@ -52,6 +52,7 @@ static int variant_of(struct building *building, int kind, int way, int stage)
         .expert_imbalance = program->workload.expert_imbalance,
         .capacity_factor = program->workload.capacity_factor,
         .joins = building->joins,
+        .zigzag = program->order.half > 0,
         .dropout_ratio = program->graph->dropout_ratio,
         .stays_turn = stays & STAYS_TURN,
         .stays_rounds = stays & STAYS_BETWEEN ? program->shape.micro_batch_count : 0,
@@ -228,6 +229,7 @@ struct program *program_lower(struct arena *arena, const struct graph *graph,
         .workload = *workload,
         .parallel = *parallel,
         .mesh = mesh_make(parallel, graph->kv_head_count),
+        .order = sequence_order_of(graph, workload, parallel, joins),
         .gradients = graph_differentiate(arena, graph),
     };
     int variant_count = graph->block_count * VARIANT_COUNT * mesh_count(parallel);

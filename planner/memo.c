@@ -1,6 +1,7 @@
 #include "planner/memo.h"
 
 #include "cost_models/memory.h"
+#include "plan/layout/sequence.h"
 #include "plan/layout/strategy.h"
 #include "plan/passes.h"
 #include "planner/choice.h"
@@ -342,6 +343,7 @@ static struct lower_request request_of(struct memo *memo, const struct lower_key
 {
     const struct search_request *request = memo->request;
     const struct graph *graph = key->graph;
+    unsigned joins = stack_joins(request->stack);
     const struct differentiated *facts = memo_gradients(memo, key->graph, key->kind);
     return (struct lower_request){
         .block = &graph->blocks[key->kind],
@@ -352,7 +354,8 @@ static struct lower_request request_of(struct memo *memo, const struct lower_key
         .precision = request->workload.precision,
         .expert_imbalance = request->workload.expert_imbalance,
         .capacity_factor = request->workload.capacity_factor,
-        .joins = stack_joins(request->stack),
+        .joins = joins,
+        .zigzag = sequence_order_of(graph, &request->workload, parallel, joins).half > 0,
         .dropout_ratio = graph->dropout_ratio,
         .stays_turn = key->stays & STAYS_TURN,
         .stays_rounds = key->rounds,

@@ -146,7 +146,8 @@ static const char *open_fp16(int ordinal, struct device **device)
     .version = BACKEND_VERSION, .is_host = true, .masks_documents = true, .walks_scans = true,   \
     .real_bytes = sizeof(REAL), .probe = probe, .close = close_device, .allocate = cpu_allocate, \
     .release = cpu_release, .limit = cpu_limit, .peak_bytes = cpu_peak_bytes, .copy = copy,      \
-    .fill = fill, .joins = 1u << JOIN_SUM | 1u << JOIN_ROWS | 1u << JOIN_MERGED,                 \
+    .fill = fill,                                                                                \
+    .joins = 1u << JOIN_SUM | 1u << JOIN_ROWS | 1u << JOIN_MERGED | 1u << JOIN_HALVES,           \
     .can_run = cpu_can_run, .scale = cpu_scale, .sum_squares = cpu_sum_squares,                  \
     .synchronize = synchronize, .event_new = event_new, .event_free = event_free,                \
     .event_record = event_record, .event_wait = event_wait, .event_seconds = event_seconds

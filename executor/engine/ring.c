@@ -133,14 +133,15 @@ static void show(const struct ring *ring, struct kernel_array *array, int i, int
     }
 }
 
-// Causal: no query here sees keys that begin behind its own, but for those of a prefix.
+// Causal: no query here sees keys that begin behind its own, but for those of a prefix. Of halves
+// the late one sees some keys of every rank.
 static bool is_seen(const struct ring *ring, int member)
 {
     const struct block_program *block = engine_block(ring->engine, ring->of);
     const struct instr *instr = instr_of(ring->engine, ring->of);
     int buffer = instr_of(ring->engine, ring->sources[0])->inputs[0];
     int dim = tensor_find_dim(&block->block->tensors[block->buffers[buffer].tensor], DIM_SEQ);
-    if (!instr->causal || dim < 0) return true;
+    if (!instr->causal || dim < 0 || ring->engine->program->order.half > 0) return true;
     int64_t first = block_held(ring, 0, member).first[dim];
     return first < block->block->ops[instr->op].prefix ||
            first <= block_held(ring, 0, ring->group->index).first[dim];

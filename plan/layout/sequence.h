@@ -1,6 +1,10 @@
 #pragma once
 #include <stdint.h>
 
+struct graph;
+struct parallel;
+struct workload;
+
 // Where in its sequence a token stands that the layouts call the index-th. Layouts cut a sequence
 // into consecutive slices; the zig-zag order (Dubey et al. 2024, arXiv 2407.21783, section 3.3.2)
 // puts the sequence in another order before that: of 2 n half slices rank r has the r-th and then
@@ -30,3 +34,11 @@ static inline int64_t sequence_together(const struct sequence_order *order, int6
     int64_t left = order->half - index % order->half;
     return left < count ? left : count;
 }
+
+// The order of a plan's sequences: zig-zag on the ring of context parallelism where the back end
+// attends to halves (JOIN_HALVES), two of them for each rank divide the sequence, some causal
+// attention sees all of it, and no operator wants its tokens in order (scans, convolutions, chosen
+// keys, pooled entries, chunks, prefixes, scores written out, experts with a capacity). Price,
+// memory and execution all ask this.
+struct sequence_order sequence_order_of(const struct graph *graph, const struct workload *workload,
+                                        const struct parallel *parallel, unsigned joins);

@@ -73,7 +73,8 @@ struct instr {
     int weight_cast;     // of those: 1 + input that is a weight in 8 bits, cast once a step
     int64_t batch, heads, kv_heads, head_dim, value_dim, seq, kv_seq, window;  // attention, softmax
     bool causal, chunked;
-    int merge;  // see struct op, of its forward op: instructions that run as one GEMM; 0: alone
+    bool in_order;  // of our own engine: the ranks of a ring have slices in order, and unequal work
+    int merge;      // see struct op, of its forward op: instructions that run as one GEMM; 0: alone
     // communication
     enum collective collective;
     unsigned axes;
@@ -314,6 +315,7 @@ struct lower_request {
     enum precision precision;
     double expert_imbalance, capacity_factor;  // see struct workload; 0 = 1 and dropless
     unsigned joins;  // rules by which instructions become one kernel, see plan/lower/joins.h
+    bool zigzag;     // of our own engine: sequence_order_of says so
     double dropout_ratio;
     // Of parameters that leave (plan/offload.h): whether they stay from forward to backward, and
     // where they do from backward to forward, micro-batches of a step.

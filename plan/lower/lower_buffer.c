@@ -98,15 +98,17 @@ bool lowering_is_ragged(const struct lowering *low, int tensor)
     return low->block->tensors[tensor].density > 0;
 }
 
-// Exchanges that a window needs. Our executor has slices in order, and the first query of each sees
-// window - 1 keys of those before it. Of other software the zig-zag order is assumed, which
-// balances causal work: a rank has a block of seq / (2 n) from either end, and each looks back over
-// so many of its neighbours. A prefix that slices or blocks share is seen from either side.
+// Exchanges that a window needs. Where our executor has slices in order the first query of each
+// sees window - 1 keys of those before it; its early and late halves look back over ranks on either
+// side, and all blocks pass. Of other software the zig-zag order is assumed with exchanges both
+// ways: a rank has a block of seq / (2 n) from either end, and each looks back over so many of its
+// neighbours. A prefix that slices or blocks share is seen from either side.
 static int window_steps(const struct lowering *low, const struct op *op, int64_t ranks)
 {
     int64_t seq = low->request->seq_len;
     assert(ranks >= 1 && seq > 0);
-    if (!op->causal || op->window <= 0 || op->window >= seq) return (int)ranks - 1;
+    bool sees_all = !op->causal || op->window <= 0 || op->window >= seq;
+    if (sees_all || low->request->zigzag) return (int)ranks - 1;
     bool is_in_order = joins_are_executed(low->request->joins);
     int64_t pieces = is_in_order ? ranks : 2 * ranks, piece = (seq + pieces - 1) / pieces;
     if (op->prefix > piece) return (int)ranks - 1;

@@ -258,6 +258,7 @@ void lowering_measure(const struct lowering *low, const struct op *op, struct in
     instr->window = op_seen_most(op);
     instr->causal = op->causal;
     instr->chunked = op->chunked;
+    instr->in_order = joins_are_executed(low->request->joins) && !low->request->zigzag;
     instr->merge = low->joins >> JOIN_MERGED & 1 ? low->block->ops[op->forward_op].merge : 0;
     bool is_gemm = op_is_gemm(op->kind);
     if (is_gemm) instr->gemm = op_gemm(low->block, op, size);

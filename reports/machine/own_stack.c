@@ -124,7 +124,6 @@ static void fill_engine(struct stack *stack)
     stack->tp_kinds = (1u << TP_KIND_COUNT) - 1;
     stack->cp_kinds = (1u << CP_KIND_COUNT) - 1;
     stack->sequence_parallel = true;
-    stack->cp_zigzag = false;  // slices of a sequence are in order (plan/layout)
     // Of the tasks of a step the norm and the update walk over gradients, which have prices of
     // their own; what accumulates in GEMMs is in theirs, and nobody clears any but tables whose
     // rows are added to.
@@ -195,6 +194,7 @@ static bool fill_answers(struct arena *arena, const struct answers *answers, str
     stack->unfused_attention = backend->unfused_attention;
     stack->walks_scans = backend->walks_scans;
     stack->merge_contractions = stack->joins >> JOIN_MERGED & 1;
+    stack->cp_zigzag = stack->joins >> JOIN_HALVES & 1;
     stack->grouped_gemm_fused = stack->joins >> JOIN_GROUPED & 1;
     if (stack->joins & joins_of_pass()) stack->passes |= 1u << PASS_FUSION;
     if (backend->is_asynchronous) {

@@ -239,11 +239,40 @@ static void what_is_not_streamed_is_exposed(void **state)
     assert_true(attention_cost(&moved, OP_ATTENTION).s == uneven_s);
 }
 
+// Of our own engine the plan's order counts, not the stack's word alone: halves on a ring, slices
+// in order where the back end has no kernel for halves or keys are gathered.
+static void our_own_engine_is_even_where_halves_are(void **state)
+{
+    struct stack stack = *stack_load(*state, "meshwright-cpu", &(struct err){0}), apart = stack;
+    assert_true(stack.cp_zigzag);
+    apart.joins &= ~(1u << JOIN_HALVES);
+    struct priced halves = context(*state, CP_RING, 1, &stack);
+    struct priced in_order = context(*state, CP_RING, 1, &apart);
+    struct priced gathered = context(*state, CP_ALL_GATHER, 1, &stack);
+    assert_true(halves.program->order.half == SEQ / (2 * RANKS) &&
+                halves.program->order.ranks == RANKS);
+    assert_true(!in_order.program->order.half && !gathered.program->order.half);
+    for (int b = 0; b < 2; b++) {
+        enum op_kind kind = b ? OP_ATTENTION_BACKWARD : OP_ATTENTION;
+        assert_true(!attention_of(&halves, kind)->in_order &&
+                    attention_of(&in_order, kind)->in_order &&
+                    attention_of(&gathered, kind)->in_order);
+        double even_s = attention_cost(&halves, kind).s;
+        double uneven_s = attention_cost(&in_order, kind).s;
+        // Three of four blocks have half as much to do, and each has half as long rows of keys.
+        assert_true(uneven_s > 1.5 * even_s && uneven_s < 1.75 * even_s);
+        stack.cp_zigzag = false;
+        assert_true(attention_cost(&halves, kind).s == uneven_s);
+        stack.cp_zigzag = true;
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_last_rank_has_most_entries),
         cmocka_unit_test(the_last_rank_has_most_of_causal_attention),
+        cmocka_unit_test(our_own_engine_is_even_where_halves_are),
         cmocka_unit_test(a_window_evens_out_what_the_ranks_do),
         cmocka_unit_test(a_ring_works_on_small_pieces),
         cmocka_unit_test(a_ring_waits_for_what_a_piece_does_not_cover),

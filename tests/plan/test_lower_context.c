@@ -215,6 +215,20 @@ static void slices_in_order_exchange_half_as_much(void **state)
     }
 }
 
+// An early half looks back over ranks on one side and a late one on the other: all blocks pass.
+static void halves_exchange_all_blocks(void **state)
+{
+    struct setup setup = {.model = "mistral-7b",
+                          .cp = 8,
+                          .seq_len = 65536,
+                          .joins = joins_executed(),
+                          .zigzag = true};
+    struct lowered l = lowered_make(*state, setup, 1);
+    int64_t bytes = key_bytes(&l, setup.seq_len);
+    assert_int_equal(count_streamed(&l, PHASE_FORWARD, COLLECTIVE_ALL_GATHER, bytes, 7), 2);
+    assert_int_equal(streamed_buffer_bytes(&l), bytes / 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -227,6 +241,7 @@ int main(void)
         cmocka_unit_test(few_kv_heads_are_split_as_far_as_they_go_and_gathered_over_the_rest),
         cmocka_unit_test(a_window_needs_neighbours_only),
         cmocka_unit_test(slices_in_order_exchange_half_as_much),
+        cmocka_unit_test(halves_exchange_all_blocks),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

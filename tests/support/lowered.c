@@ -41,6 +41,7 @@ struct lowered lowered_make(struct arena *arena, struct setup setup, int positio
         .capacity_factor = setup.capacity_factor,
         .precision = PRECISION_BF16,
         .joins = setup.joins,
+        .zigzag = setup.zigzag,
     };
     l.program = lower_block(arena, &request);
     return l;

@@ -18,6 +18,7 @@ struct setup {
     int64_t seq_len;  // 0 = LOWERED_SEQ
     double expert_imbalance, capacity_factor;
     unsigned joins;
+    bool zigzag;
 };
 
 struct lowered {
