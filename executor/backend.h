@@ -35,7 +35,7 @@
 //   soon as who waits for it has called event_wait. What the device
 //   finds wrong in the data (an id that its table lacks) is said by synchronize.
 
-enum { BACKEND_VERSION = 16 };
+enum { BACKEND_VERSION = 17 };
 
 struct device;  // a back end's own
 struct event;

@@ -37,11 +37,18 @@ write_text("$folder/llama.json", $json->encode(
      num_hidden_layers => 2, intermediate_size => 24, vocab_size => 256,
      max_position_embeddings => 256}));
 
+# The stack of GPUs has slices of a sequence in order; CPUs attend to halves of one as well.
+my $stack = $json->decode(text_of('cost_models/stacks/meshwright.json'));
+$stack->{cp_zigzag} = JSON::PP::true;
+push @{ $stack->{joins} }, 'halves';
+write_text("$folder/halves.json", $json->encode($stack));
+
 sub losses {
     my ($model, $length, $batch, $choices, $more) = @_;
+    my $stack = $choices =~ /--stack/ ? '' : '--stack meshwright';
     my @planned = meshwright(
         "plan $folder/$model.json dgx-a100-80g --precision fp32 --seq-len $length --micro-batch 1",
-        "--global-batch $batch --stack meshwright $choices -o $folder/plan.json");
+        "--global-batch $batch $stack $choices -o $folder/plan.json");
     die "plan $choices: $planned[2]" if $planned[0];
     my ($status, $out, $errors) = meshwright(
         "run $folder/plan.json --spawn --backend cpu-fp64 --steps 4 --learning-rate 0.02 --json",
@@ -61,7 +68,8 @@ my $joined = losses('llama', $whole, 1, '--gpus 1', "--data $folder/all.tokens")
 check('documents that are not masked see each other', apart($alone, $joined) > 1e-4);
 for my $choices ('--gpus 1', '--gpus 1 --attention unfused', '--gpus 2 --tp 2 --sp on',
                  '--gpus 2 --pp 2', '--gpus 2 --cp 2 --cp-kind ring',
-                 '--gpus 2 --cp 2 --cp-kind allgather') {
+                 '--gpus 2 --cp 2 --cp-kind allgather',
+                 "--gpus 4 --cp 4 --cp-kind ring --stack $folder/halves.json") {
     my $masked = losses('llama', $whole, 1, $choices,
                         "--data $folder/all.tokens --mask-documents ends");
     my $most = apart($alone, $masked);
