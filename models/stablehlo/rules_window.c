@@ -25,10 +25,10 @@ static bool read_order(const struct hlo_op *op, int token, const char *first, co
         double number = 0;
         if (hlo_text_is(text, at, ",")) continue;
         bool is_place = hlo_text_number(text, at, ELEMENT_INT64, &number);
-        int i = hlo_text_is(text, at, first)    ? 0
-                : hlo_text_is(text, at, second) ? 1
-                : is_place && number >= 0       ? (int)number + 2
-                                                : rank;
+        int i = hlo_text_is(text, at, first)               ? 0
+                : hlo_text_is(text, at, second)            ? 1
+                : is_place && number >= 0 && number < rank ? (int)number + 2
+                                                           : rank;
         if (i >= rank) return hlo_fail(op, "dim_numbers are none of %d dimensions", rank);
         order[i] = place++;
         found |= 1 << i;

@@ -184,7 +184,9 @@ bool hlo_text_number(const struct hlo_text *text, int token, enum onnx_element e
     } else if (isdigit((unsigned char)*word) || *word == '-') {
         *number = strtod(word, &end);
     }
-    return end && end != word && !*end;
+    // Whole numbers are those that a double holds.
+    bool is_held = element_is_float(element) || fabs(*number) <= 0x1p53;
+    return end && end != word && !*end && is_held;
 }
 
 static enum onnx_element element_of(const char *name)

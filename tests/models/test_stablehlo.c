@@ -231,6 +231,22 @@ static const struct {
     {LOOP("%0", "%c", "4", "%8, %7"), "value 0 is not of the type that is stated"},
     {LOOP("%x", "%c", "4", "%7, %8"), "value 0 is not of the type that is stated"},
     {LOOP("%9", "%c", "4", "%7, %8"), "%9 is read, but not made"},
+    {WORKS("%1 = stablehlo.broadcast_in_dim %0, dims = [1, 1e300] : (tensor<2x3xf32>) -> "
+           "tensor<9x2x3xf32>\n    return %1 : tensor<9x2x3xf32>"),
+     "dims"},
+    {PROGRAM("%w: tensor<2x4x3xf32> loc(\"params['w']\"), %x: tensor<2x4xf32> loc(\"x\")",
+             "tensor<1x4x3xf32>",
+             "%0 = stablehlo.slice %w [0:1e30, 0:4, 0:3] : (tensor<2x4x3xf32>) -> "
+             "tensor<1x4x3xf32>\nreturn %0 : tensor<1x4x3xf32>"),
+     "bound 0 is no number"},
+    {PROGRAM("%w: tensor<3x3x4x4xf32> loc(\"params['w']\"), %x: tensor<2x8x8x4xf32> loc(\"x\")",
+             "tensor<2x6x6x4xf32>",
+             "%0 = stablehlo.convolution(%x, %w) dim_numbers = [b, 0, 4294967296, f]x[0, 1, i, "
+             "o]->[b, 0, 1, f], window = {stride = [1, 1], pad = [[0, 0], [0, 0]]} "
+             "{batch_group_count = 1 : i64, feature_group_count = 1 : i64} : "
+             "(tensor<2x8x8x4xf32>, tensor<3x3x4x4xf32>) -> tensor<2x6x6x4xf32>\n"
+             "return %0 : tensor<2x6x6x4xf32>"),
+     "dim_numbers are none of 4 dimensions"},
     {WORKS("%1 = stablehlo.broadcast_in_dim %0, dims = [1, 2] : (tensor<2x3xf32>) -> "
            "tensor<999999999x2x3xf32>\n    return %1 : tensor<999999999x2x3xf32>"),
      ""},
