@@ -3,6 +3,7 @@
 #include "cli/plan_question.h"
 #include "core/console.h"
 #include "core/plain.h"
+#include "plan/step_end.h"
 #include "reports/table/placement_table.h"
 #include "simulator/unlike.h"
 
@@ -12,25 +13,41 @@
 
 enum { AHEAD_MOST = 3 };
 
+static bool place(struct arena *arena, const struct placement_question *question,
+                  struct placement_place *place, struct err *err)
+{
+    const struct placement_options options = {.ahead_most = AHEAD_MOST};
+    if (!placed_plan_make(arena, question, &place->plan, err)) return false;
+    place->least_bytes = placement_least_bytes(&place->plan.problem);
+    place->fits = placement_solve(arena, &place->plan.problem, &options, &place->solution);
+    return true;
+}
+
+static double planned_s(const struct placement_place *place)
+{
+    return place->solution.policies[PLACEMENT_PLANNED].step_s;
+}
+
 static bool solve(struct arena *arena, const struct evaluation_request *request,
                   const struct evaluation *evaluation, struct placement_report *report,
                   struct err *err)
 {
     struct price_context context = evaluation_context(request);
-    const struct placement_options options = {.ahead_most = AHEAD_MOST};
     for (int i = 0; i < 2; i++) {
-        const struct placement_question question = {
+        struct placement_question question = {
             .program = evaluation->program,
             .context = &context,
             .stage = report->stage,
             .device_bytes = report->device_bytes,
             .updates_on_host = i == PLACEMENT_HOST_UPDATES,
         };
-        struct placed_plan *plan = &report->places[i].plan;
-        if (!placed_plan_make(arena, &question, plan, err)) return false;
-        report->places[i].least_bytes = placement_least_bytes(&plan->problem);
-        report->places[i].fits =
-            placement_solve(arena, &plan->problem, &options, &report->places[i].solution);
+        if (!place(arena, &question, &report->places[i], err)) return false;
+        if (!question.updates_on_host || step_streams(&evaluation->program->workload)) continue;
+        struct placement_place ahead;
+        question.updates_ahead = true;
+        if (!place(arena, &question, &ahead, err)) return false;
+        if (ahead.fits && planned_s(&ahead) < planned_s(&report->places[i]))
+            report->places[i] = ahead;
     }
     return true;
 }

@@ -109,8 +109,8 @@ static int awaited(const struct bounding *bounding, int moment)
     return last;
 }
 
-// Updates behind all compute up to one of them. What the first reads may be there before, and what
-// the last two write may not be yet.
+// Updates behind all compute up to one of them. Of those that use NVMe what the first reads may be
+// there before, and what the last two write may not be yet.
 static double updates_s(const struct bounding *bounding, int last)
 {
     const struct placement_problem *problem = bounding->problem;
@@ -121,6 +121,7 @@ static double updates_s(const struct bounding *bounding, int last)
         const struct placed_moment *update = &problem->moments[u];
         if (!update->after_all) continue;
         host_s += update->seconds;
+        if (of->nvme_read_bytes == 0 && of->nvme_written_bytes == 0) continue;
         bytes += late_bytes[1] + (is_first ? 0 : (double)of->nvme_read_bytes);
         late_bytes[1] = late_bytes[0];
         late_bytes[0] = (double)of->nvme_written_bytes;

@@ -1,6 +1,5 @@
 #include "memory/placement/placement_plan.h"
 
-#include "core/units.h"
 #include "cost_models/memory.h"
 #include "cost_models/offload.h"
 #include "cost_models/parameters.h"
@@ -364,8 +363,11 @@ static void add_slots(struct making *making)
             if (is_last && !is_tied) add_updates(making, &making->positions[at]);
         }
     }
-    for (int at = making->position_count - 1; at >= 0; at--)
+    int count = making->position_count;
+    for (int i = 0; i < count; i++) {
+        int at = making->question->updates_ahead ? i : count - 1 - i;
         add_updates(making, &making->positions[at]);
+    }
 }
 
 static void make_moments(struct making *making)
@@ -376,50 +378,6 @@ static void make_moments(struct making *making)
         making->moment_room += 2 * making->slots.count * pieces_at(making, &making->positions[i]);
     making->moments = ARENA_NEW(making->arena, struct placed_moment, making->moment_room);
     add_slots(making);
-}
-
-// A rank's share of what its host has, on the host that has least.
-static void share_of_host(const struct cluster *cluster, int64_t *bytes)
-{
-    for (int i = 0; i < cluster->node_group_count; i++) {
-        const struct node_group *group = &cluster->nodes[i];
-        int sharing = group->gpus_per_host;
-        if (sharing > cluster->rank_count) sharing = cluster->rank_count;
-        int64_t host = group->host.memory_bytes / sharing, nvme = group->host.nvme_bytes / sharing;
-        if (i == 0 || host < bytes[TIER_HOST]) bytes[TIER_HOST] = host;
-        if (i == 0 || nvme < bytes[TIER_NVME]) bytes[TIER_NVME] = nvme;
-    }
-}
-
-static bool find_homes(struct making *making, struct err *err)
-{
-    static const enum placed_kind ORDER[] = {PLACED_PARAMETERS, PLACED_GRADIENTS,
-                                             PLACED_ACTIVATIONS, PLACED_OPTIMIZER};
-    struct placed_plan *plan = making->plan;
-    int64_t has[TIER_COUNT] = {0};
-    share_of_host(making->question->program->cluster, has);
-    for (size_t k = 0; k < sizeof ORDER / sizeof *ORDER; k++) {
-        // Activations of micro-batches behind each other take the same room.
-        int64_t alive = ORDER[k] == PLACED_ACTIVATIONS ? plan->kind_bytes[ORDER[k]] : 0;
-        enum tier tier =
-            plan->home_bytes[TIER_HOST] + alive > has[TIER_HOST] ? TIER_NVME : TIER_HOST;
-        for (int c = 0; c < making->chunk_count; c++) {
-            struct placed_chunk *chunk = &making->chunks[c];
-            if (chunk->kind != ORDER[k]) continue;
-            int64_t own = alive ? 0 : chunk->bytes;
-            chunk->home = tier;
-            if (plan->home_bytes[tier] + own > has[tier]) chunk->home = TIER_NVME;
-            plan->home_bytes[chunk->home] += own;
-        }
-        plan->home_bytes[tier] += alive;
-    }
-    if (plan->home_bytes[TIER_NVME] <= has[TIER_NVME]) return true;
-    return err_set(
-        err, ERR_USAGE,
-        "a rank's share of its host is %s of memory and %s of NVMe: %s lie on neither",
-        units_bytes(making->arena, (double)has[TIER_HOST]),
-        units_bytes(making->arena, (double)has[TIER_NVME]),
-        units_bytes(making->arena, (double)(plan->home_bytes[TIER_NVME] - has[TIER_NVME])));
 }
 
 // What is alive of activations at the most; of the other kinds everything.
@@ -476,7 +434,9 @@ bool placed_plan_make(struct arena *arena, const struct placement_question *ques
     plan->work_bytes = work_bytes(&making);
     make_moments(&making);
     sum_kinds(&making);
-    if (!find_homes(&making, err)) return false;
+    if (!placed_homes(arena, question->program->cluster, making.chunks, making.chunk_count, plan,
+                      err))
+        return false;
     double link = offload_bytes_per_s(context, TIER_HOST);
     plan->problem = (struct placement_problem){
         .chunks = making.chunks,

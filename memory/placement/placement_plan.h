@@ -13,7 +13,9 @@
 // holds the rest of what memory_of_stage counts: working memory, buffers and the reserve.
 //
 // Homes: parameters, gradients, activations and then states are in the host's memory as long as
-// there is room, in the rank's share of it; what is left is on its share of NVMe.
+// there is room, in the rank's share of it; what is left is on its share of NVMe. Of a kind of
+// which a part has room, chunks of either home stand between each other, as even as their sizes
+// allow.
 //
 // Where a step has many moments the placement is that of a step of fewer micro-batches, and chunks
 // are larger.
@@ -24,6 +26,8 @@ struct placement_question {
     int stage;
     int64_t device_bytes;
     bool updates_on_host;  // where the states then stay
+    bool updates_ahead;    // behind a norm: those first that the next step uses first, which need
+                           // not wait for the others, but for gradients that were made last
     int micro_batches;  // of the step, no more than this where the schedule runs so few; of up to
                         // 3 the chunks are the same. 0: as many as few moments allow
     int interval_most;  // chunks are larger than is best where there were more intervals; 0: 2500
@@ -38,6 +42,11 @@ struct placed_plan {
     int64_t work_bytes;
     int micro_batches;  // of the step that is placed
 };
-// ERR_USAGE where host and NVMe together have too little room.
+// The homes of chunks, of which kind_bytes are summed up; fills home_bytes. ERR_USAGE where host
+// and NVMe together have too little room.
+MUST_CHECK bool placed_homes(struct arena *arena, const struct cluster *cluster,
+                             struct placed_chunk *chunks, int chunk_count, struct placed_plan *plan,
+                             struct err *err);
+// ERR_USAGE as above.
 MUST_CHECK bool placed_plan_make(struct arena *arena, const struct placement_question *question,
                                  struct placed_plan *plan, struct err *err);

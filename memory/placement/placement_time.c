@@ -48,8 +48,8 @@ struct placed_lanes {
     double compute_s, host_s;  // free from then on
     struct lane up, down;
     struct lane drive_up, drive_down, drive;  // of NVMe each way, and of both together
-    double worked_s;                          // when the host began to work last
-    double written_s[2];  // when what hosts wrote last, and before it, is on NVMe
+    double worked_s;      // when the host began to work last on what is at home on NVMe
+    double written_s[2];  // when what it wrote last of that, and before it, is there
     double given_s;       // the last room was given out
     int64_t room_bytes;   // left
     int64_t work_bytes;   // held for what works
@@ -215,14 +215,15 @@ static const struct placed_interval *interval_at(const struct placed_lanes *lane
     return NULL;
 }
 
-// Reads what it needs from NVMe while the one before works, and writes it while the next ones do,
-// for which there is room when the one before is written.
+// Reads what it needs from NVMe while the one before that has some there works, and writes it while
+// the next of them do, for which there is room when the one before is written. Updates of what is
+// at home in the host's memory take none of that room.
 static void work_on_host(struct placed_lanes *lanes, int t)
 {
     const struct placed_moment *moment = &lanes->problem->moments[t];
     struct placed_traffic *traffic = &lanes->traffic[t];
     write_all_back(lanes);
-    double ready_s = fmax(lanes->host_s, lanes->written_s[1]), there_s = 0;
+    double ready_s = lanes->host_s, there_s = 0;
     if (moment->after_all) ready_s = fmax(ready_s, lanes->compute_s);
     for (int i = 0; i < moment->access_count; i++) {
         const struct placed_access *access = &moment->accesses[i];
@@ -233,14 +234,18 @@ static void work_on_host(struct placed_lanes *lanes, int t)
         traffic->nvme_read_bytes += access->reads ? chunk->bytes : 0;
         traffic->nvme_written_bytes += access->writes ? chunk->bytes : 0;
     }
+    bool uses_drive = traffic->nvme_read_bytes > 0 || traffic->nvme_written_bytes > 0;
+    if (uses_drive) ready_s = fmax(ready_s, lanes->written_s[1]);
     if (traffic->nvme_read_bytes > 0)
         ready_s = fmax(ready_s, serve_drive(lanes, true, fmax(there_s, lanes->worked_s),
                                             traffic->nvme_read_bytes));
-    lanes->worked_s = ready_s;
     lanes->host_s = ready_s + moment->seconds;
     double written_s = serve_drive(lanes, false, lanes->host_s, traffic->nvme_written_bytes);
-    lanes->written_s[1] = lanes->written_s[0];
-    lanes->written_s[0] = written_s;
+    if (uses_drive) {
+        lanes->worked_s = ready_s;
+        lanes->written_s[1] = lanes->written_s[0];
+        lanes->written_s[0] = written_s;
+    }
     for (int i = 0; i < moment->access_count; i++) {
         const struct placed_access *access = &moment->accesses[i];
         bool on_nvme = lanes->problem->chunks[access->chunk].home == TIER_NVME;

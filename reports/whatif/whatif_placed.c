@@ -2,6 +2,7 @@
 
 #include "memory/placement/placement_plan.h"
 #include "models/scaled.h"
+#include "plan/step_end.h"
 #include "planner/choice.h"
 #include "reports/table/plan_table.h"
 
@@ -73,7 +74,7 @@ struct placed_one {
     struct evaluation *evaluation;
     struct price_context context;
     struct placed_plan plan;
-    bool fits;
+    bool updates_ahead, fits;
 };
 
 // The stage whose largest moment needs most paces memory; it is the one with the largest reserve.
@@ -85,6 +86,7 @@ static bool place(struct arena *arena, struct placed_one *one, int micro_batches
         .stage = one->evaluation->worst_stage,
         .device_bytes = one->evaluation->prediction.device_bytes,
         .updates_on_host = true,
+        .updates_ahead = one->updates_ahead,
         .micro_batches = micro_batches,
         .interval_most = INTERVALS_MOST,
     };
@@ -198,6 +200,11 @@ static bool weigh_size(const struct asking *asking, enum capacity tier, int64_t 
     bool ok = try_size(&arena, asking, size->model, asking->clusters[tier], micro_batch, &one, err);
     *fits = ok && one.fits;
     if (*fits) ok = weigh(&arena, &one, size, err);
+    // Behind a norm hosts update in the faster of two orders.
+    struct placed_size ahead = *size;
+    one.updates_ahead = ok && *fits && !step_streams(&one.request.workload);
+    if (one.updates_ahead) ok = weigh(&arena, &one, &ahead, err);
+    if (ok && ahead.step_s < size->step_s) *size = ahead;
     if (ok && *fits) {
         const struct workload *workload = &one.request.workload;
         const struct prediction *prediction = &one.evaluation->prediction;

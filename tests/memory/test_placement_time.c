@@ -1,4 +1,4 @@
-#include "memory/placement/placement.h"
+#include "memory/placement/placement_plan.h"
 #include "tests/support/draw.h"
 #include "tests/support/test.h"
 
@@ -267,6 +267,65 @@ static void hosts_hold_what_two_updates_write(void **state)
     assert_true(fabs(planned->step_s - 13) < 1e-9 && fabs(planned->link_s - 12) < 1e-9);
 }
 
+// One more between the last two, of what is at home in the host's memory: it takes none of that
+// room.
+static void what_is_at_home_on_the_host_takes_no_room_of_the_drive(void **state)
+{
+    static const struct placed_chunk chunks[] = {{PLACED_PARAMETERS, 1, TIER_HOST},
+                                                 {PLACED_OPTIMIZER, 8, TIER_NVME},
+                                                 {PLACED_OPTIMIZER, 8, TIER_NVME},
+                                                 {PLACED_OPTIMIZER, 8, TIER_HOST},
+                                                 {PLACED_OPTIMIZER, 8, TIER_NVME}};
+    static const struct placed_access work[] = {{0, true, false}};
+    static const struct placed_access updates[][2] = {{{1, false, true}},
+                                                      {{2, false, true}},
+                                                      {{3, false, true}},
+                                                      {{4, false, true}, {0, false, true}}};
+    static const struct placed_moment moments[] = {{work, 1, 0, 10.0, false, false},
+                                                   {updates[0], 1, 0, 0.0, true, true},
+                                                   {updates[1], 1, 0, 0.0, true, true},
+                                                   {updates[2], 1, 0, 0.0, true, true},
+                                                   {updates[3], 2, 0, 0.0, true, true}};
+    const struct placement_problem problem = {
+        .chunks = chunks,
+        .chunk_count = 5,
+        .moments = moments,
+        .moment_count = 5,
+        .device_bytes = 10,
+        .up_bytes_per_s = 1,
+        .down_bytes_per_s = 1,
+        .nvme_bytes_per_s = 4,
+    };
+    const struct placed_result *planned = solved(*state, &problem);
+    assert_true(fabs(planned->step_s - 13) < 1e-9 && fabs(planned->link_s - 12) < 1e-9);
+}
+
+// The host has room for 20 of 32 bytes of states in chunks of 8, 4, 8, 4 and 8: 5 bytes of each 8.
+// Of the first nothing fits into its 5; of the second 4 into 7.5; of the third 12 into 12.5; of the
+// fourth 16 into 15 does not, of the fifth 20 into 20 does. Parameters come first: 10 of 30.
+static void what_has_no_room_on_the_host_is_spread_over_the_drive(void **state)
+{
+    struct placed_chunk chunks[] = {
+        {PLACED_OPTIMIZER, 8, TIER_DEVICE},   {PLACED_OPTIMIZER, 4, TIER_DEVICE},
+        {PLACED_PARAMETERS, 10, TIER_DEVICE}, {PLACED_OPTIMIZER, 8, TIER_DEVICE},
+        {PLACED_OPTIMIZER, 4, TIER_DEVICE},   {PLACED_OPTIMIZER, 8, TIER_DEVICE}};
+    static const enum tier HOMES[] = {TIER_NVME, TIER_HOST, TIER_HOST,
+                                      TIER_HOST, TIER_NVME, TIER_HOST};
+    struct err err = {0};
+    struct node_group group = {.gpus_per_host = 2, .host = {.memory_bytes = 60, .nvme_bytes = 24}};
+    const struct cluster cluster = {.nodes = &group, .node_group_count = 1, .rank_count = 2};
+    struct placed_plan plan = {.kind_bytes = {[PLACED_PARAMETERS] = 10, [PLACED_OPTIMIZER] = 32}};
+    assert_true(placed_homes(*state, &cluster, chunks, 6, &plan, &err));
+    for (int c = 0; c < 6; c++)
+        assert_int_equal(chunks[c].home, HOMES[c]);
+    assert_int_equal(plan.home_bytes[TIER_HOST], 30);
+    assert_int_equal(plan.home_bytes[TIER_NVME], 12);
+    group.host.nvme_bytes = 22;
+    plan = (struct placed_plan){.kind_bytes = {[PLACED_PARAMETERS] = 10, [PLACED_OPTIMIZER] = 32}};
+    assert_false(placed_homes(*state, &cluster, chunks, 6, &plan, &err));
+    assert_non_null(strstr(err.text, "lie on neither"));
+}
+
 static const struct placed_access LAYERS[2] = {{0, true, false}, {1, true, false}};
 
 // Two layers that hosts write come up in 1 s each. There is room for both beside what the device
@@ -354,6 +413,8 @@ int main(void)
         cmocka_unit_test(what_a_drive_leaves_idle_is_used_twice),
         cmocka_unit_test(reads_and_writes_pass_at_once_where_the_drive_does_both),
         cmocka_unit_test(hosts_hold_what_two_updates_write),
+        cmocka_unit_test(what_is_at_home_on_the_host_takes_no_room_of_the_drive),
+        cmocka_unit_test(what_has_no_room_on_the_host_is_spread_over_the_drive),
         cmocka_unit_test(moments_work_in_the_same_room),
         cmocka_unit_test(what_has_no_room_before_is_bounded_behind),
     };
