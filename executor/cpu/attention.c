@@ -92,6 +92,8 @@ static void attend_block(const struct attend *a, const struct head *head, struct
                          struct running *state)
 {
     struct range range = attend_keys(a, head, tile.query, tile.query_count);
+    // What earlier blocks left stays as it is.
+    if (a->call->merges && range.first == range.end) return;
     begin(a, head, &tile, state);
     while (attend_next_keys(a, range, &tile)) {
         attend_scores(a, head, &tile, state->scores, NULL);

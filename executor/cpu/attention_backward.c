@@ -145,6 +145,7 @@ static void attend_block_backward(const struct attend *a, const struct head *hea
 {
     assert(tile.query_count > 0 && tile.query_count <= QUERY_BLOCK);
     struct range range = attend_keys(a, head, tile.query, tile.query_count);
+    if (a->call->merges && range.first == range.end) return;
     read_means(a, head, &tile, g);
     while (attend_next_keys(a, range, &tile)) {
         make_probabilities(a, head, &tile, g);
