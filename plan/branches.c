@@ -1,6 +1,7 @@
 #include "plan/branches.h"
 
 #include <assert.h>
+#include <string.h>
 
 enum { BEGINS_MAX = BLOCK_EDGES };
 
@@ -123,15 +124,41 @@ static const char *hindrance(const struct parallel *parallel)
     return parallel->replica_count > 0 ? "--replica-batches" : NULL;
 }
 
+// What follows an encoder reads ids of its own (models/graph.h).
+static bool decodes(const struct graph *graph)
+{
+    for (int i = 0; i < graph->block_count; i++)
+        for (int t = 0; t < graph->blocks[i].tensor_count; t++)
+            if (strcmp(graph->blocks[i].tensors[t].name, "decoder_token_ids") == 0) return true;
+    return false;
+}
+
+bool branches_refuse_chain(const struct graph *graph, const char *name, struct err *err)
+{
+    assert(!graph->alone && "it has branches");
+    if (decodes(graph))
+        return err_set(
+            err, ERR_USAGE,
+            "--branches: %s is a chain of blocks, without branches: its decoder reads all "
+            "that its encoder makes; --pp gives both stages of their own, --stage-ranks "
+            "these as many ranks as it says",
+            name);
+    return err_set(err, ERR_USAGE, "--branches: %s is a chain of blocks, without branches", name);
+}
+
 bool branches_check(const struct graph *graph, const struct parallel *parallel, struct err *err)
 {
     if (!parallel->branches) return true;
-    if (!graph->alone)
-        return err_set(err, ERR_USAGE, "--branches: %s is a chain of blocks, without branches",
-                       graph->name);
+    if (!graph->alone) return branches_refuse_chain(graph, graph->name, err);
     const char *why = hindrance(parallel);
     if (why) return err_set(err, ERR_USAGE, "--branches: not with %s", why);
     int stage_count = parallel->degree[AXIS_PP], begins[BEGINS_MAX] = {0};
+    if (stage_count < BRANCHES_STAGES)
+        return err_set(
+            err, ERR_USAGE,
+            "--branches: takes %d stages at least, for what is in front of a branch, the "
+            "branch and what joins it; --pp is %d",
+            BRANCHES_STAGES, stage_count);
     struct arena scratch = {0};
     struct chunk_span *spans = ARENA_NEW(&scratch, struct chunk_span, stage_count);
     bool is_split = stages_split(graph, parallel, spans, err);

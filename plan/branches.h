@@ -13,9 +13,14 @@
 // Stages stand in the order of the blocks. A stage that reads from a stage whose other outputs it
 // would have to leave out is not taken for one of a branch.
 
+// What is in front of a branch, the branch, and what joins it: the last stage reads of all.
+enum { BRANCHES_STAGES = 3 };
+
 // What of it can be. ERR_USAGE.
 MUST_CHECK bool branches_check(const struct graph *graph, const struct parallel *parallel,
                                struct err *err);
+// Says why a model without branches, of this name, has none; false.
+bool branches_refuse_chain(const struct graph *graph, const char *name, struct err *err);
 // The tree of a split; NULL where every stage hands on to the one behind it. Lives in `arena`.
 const struct stage_tree *branches_tree(struct arena *arena, const struct graph *graph,
                                        const struct chunk_span *spans, int stage_count);

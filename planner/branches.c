@@ -16,8 +16,8 @@ struct splitting {
     struct uneven_split split;
     const struct graph *graph;
     struct ranking ranking;
-    struct err refused;  // why the first one cannot be
-    bool was_tried;
+    struct err refused;       // why the first one cannot be
+    bool was_tried, settles;  // settles: the best one is looked at more closely
 };
 
 static const struct graph *graph_of(struct arena *arena, const struct search_request *request)
@@ -136,8 +136,9 @@ static void seek_piped(struct splitting *splitting, const struct search_request 
     request.top = SEEDS;
     request.nothing = SEARCH_FITS_ONLY;
     request.pins.supposed = true;
+    if (request.cluster->rank_count < BRANCHES_STAGES) return;
     if (!pins_get(&request.pins, CHOICE_PP).set)
-        pins_set(&request.pins, CHOICE_PP, 2, request.cluster->rank_count);
+        pins_set(&request.pins, CHOICE_PP, BRANCHES_STAGES, request.cluster->rank_count);
     if (!pins_get(&request.pins, CHOICE_VPP).set) pins_set(&request.pins, CHOICE_VPP, 1, 1);
     if (!search_plans(splitting->arena, &request, &more, &none)) return;
     for (int i = 0; i < more.best_count; i++)
@@ -177,24 +178,79 @@ static bool other_splits(struct splitting *splitting, const struct parallel *fro
     return is_better;
 }
 
-// Other splits, and half and twice the micro-batch, in each schedule of trees.
+// The next smaller (step -1) or larger number of sequences that divides those of a replica; 0:
+// none.
+static int next_size(const struct splitting *splitting, const struct parallel *from, int step)
+{
+    int64_t batch = splitting->split.request->workload.global_batch / from->degree[AXIS_DP];
+    for (int64_t size = from->micro_batch + step; size >= 1 && size <= batch; size += step)
+        if (batch % size == 0) return (int)size;
+    return 0;
+}
+
+// A plan with other turns may be best with other layers: one that is hardly slower gets them first.
+static bool take_settled(struct splitting *splitting, const struct parallel *parallel,
+                         struct candidate *best)
+{
+    static const double NEAR_RATIO = 1.1;
+    struct candidate played;
+    bool is_near = uneven_play(&splitting->split, parallel, &played) &&
+                   played.cost.step_s < NEAR_RATIO * best->cost.step_s;
+    if (is_near && splitting->settles) uneven_climb(&splitting->split, &played);
+    bool is_better = is_near && candidate_compare(splitting->ranking.objective, &played, best) < 0;
+    if (is_better) *best = played;
+    return is_better;
+}
+
+// Other splits, and the micro-batch next to it, in each schedule of trees.
 static bool other_turns(struct splitting *splitting, struct candidate *best)
 {
     static const enum schedule_kind SCHEDULES[] = {SCHEDULE_1F1B, SCHEDULE_ZB_H1, SCHEDULE_ZB_H2};
     const struct parallel from = best->parallel;
-    bool is_open = splitting->split.request->pins.stage_layers_count == 0, is_better = false;
-    for (int size = 0; size < 3; size++) {
+    const struct pins *pins = &splitting->split.request->pins;
+    bool is_open = pins->stage_layers_count == 0, is_better = false;
+    for (int step = -1; step <= 1; step++) {
         struct parallel parallel = from;
-        if (size == 1 && from.micro_batch % 2 != 0) continue;
-        if (size > 0)
-            parallel.micro_batch = size == 1 ? from.micro_batch / 2 : from.micro_batch * 2;
+        if (step != 0) parallel.micro_batch = next_size(splitting, &from, step);
+        if (parallel.micro_batch == 0 ||
+            !pins_allow(pins, CHOICE_MICRO_BATCH, parallel.micro_batch))
+            continue;
         if (is_open) is_better |= other_splits(splitting, &parallel, best);
-        is_better |= take_better(splitting, &parallel, best);
+        is_better |= take_settled(splitting, &parallel, best);
         parallel.in_flight = 0;
         for (size_t i = 0; i < sizeof SCHEDULES / sizeof *SCHEDULES; i++) {
             parallel.schedule = SCHEDULES[i];
-            is_better |= take_better(splitting, &parallel, best);
+            if (pins_allow(pins, CHOICE_SCHEDULE, parallel.schedule) &&
+                pins_allow(pins, CHOICE_IN_FLIGHT, 0))
+                is_better |= take_settled(splitting, &parallel, best);
         }
+    }
+    return is_better;
+}
+
+// A layer from any stage to any other: a branch that is not the busiest may be what others wait
+// for.
+static bool other_layers(struct splitting *splitting, struct candidate *best)
+{
+    const struct parallel from = best->parallel;
+    int stages = from.degree[AXIS_PP], split[STAGE_MAX];
+    const int *layers = from.stage_layers;
+    bool is_better = false;
+    if (splitting->split.request->pins.stage_layers_count > 0) return false;
+    if (from.stage_layers_count == 0) {
+        if (!branches_split(splitting->graph, stages, split)) return false;
+        layers = split;
+    }
+    for (int at = 0; at < stages * stages; at++) {
+        int give = at / stages, take = at % stages;
+        if (give == take || layers[give] == 0) continue;
+        struct parallel other = from;
+        int *moved = ARENA_COPY(splitting->arena, int, layers, stages);
+        moved[give]--;
+        moved[take]++;
+        other.stage_layers = moved;
+        other.stage_layers_count = stages;
+        is_better |= take_better(splitting, &other, best);
     }
     return is_better;
 }
@@ -204,9 +260,28 @@ static void climb(struct splitting *splitting, struct candidate *best)
     enum { ROUNDS_MOST = 16 };
     uneven_climb(&splitting->split, best);
     for (int i = 0; i < ROUNDS_MOST && !search_should_stop(splitting->split.request); i++) {
-        if (!other_turns(splitting, best)) return;
+        bool is_better = other_turns(splitting, best);
+        if (!is_better && splitting->settles) is_better = other_layers(splitting, best);
+        if (!is_better) return;
         uneven_climb(&splitting->split, best);
     }
+}
+
+// The best one is climbed from again, unless the best chain is so much faster that it stays behind.
+static void settle(struct splitting *splitting, bool is_wanted, const struct search_result *chains)
+{
+    static const double NEAR_RATIO = 1.1;
+    struct ranking *ranking = &splitting->ranking;
+    const struct candidate *chain = chains->best_count > 0 ? &chains->best[0] : NULL;
+    ranking_sort(ranking);
+    if (ranking->count == 0) return;
+    if (!is_wanted && chain && ranking->items[0].cost.step_s > NEAR_RATIO * chain->cost.step_s)
+        return;
+    struct candidate best = ranking->items[0];
+    splitting->settles = true;
+    climb(splitting, &best);
+    (void)ranking_offer(ranking, &best);
+    ranking_sort(ranking);
 }
 
 static void keep_other(struct branches_answer *answer, const struct candidate *plan)
@@ -251,22 +326,22 @@ static void take_best(struct splitting *splitting, const struct search_request *
 bool branches_check_pinned(const struct search_request *request, struct err *err)
 {
     if (request->pins.branches != BRANCHES_ON) return true;
-    struct arena scratch = {0};
-    const struct graph *graph = graph_of(&scratch, request);
-    bool has_branches = graph->alone != NULL;
-    arena_free(&scratch);
     if (!stack_is_executed(request->stack))
         return err_set(err, ERR_USAGE,
                        "--branches: stack %s has every stage hand on to the next; --stack "
                        "meshwright runs branches side by side",
                        request->stack->name);
-    if (!has_branches)
-        return err_set(err, ERR_USAGE, "--branches: %s is a chain of blocks, without branches",
-                       request->model->name);
-    return request->cluster->rank_count > 1 ||
+    struct arena scratch = {0};
+    const struct graph *graph = graph_of(&scratch, request);
+    if (!graph->alone) (void)!branches_refuse_chain(graph, request->model->name, err);
+    arena_free(&scratch);
+    if (err->kind) return false;
+    int ranks = request->cluster->rank_count;
+    return ranks >= BRANCHES_STAGES ||
            err_set(err, ERR_USAGE,
-                   "--branches: branches side by side are on stages of their own, and 1 GPU is one "
-                   "stage");
+                   "--branches: takes %d stages at least, for what is in front of a branch, the "
+                   "branch and what joins it, each of a GPU or more; there are %d",
+                   BRANCHES_STAGES, ranks);
 }
 
 bool branches_search(struct arena *arena, const struct search_request *request,
@@ -290,7 +365,7 @@ bool branches_search(struct arena *arena, const struct search_request *request,
     seek_piped(&splitting, &own);
     for (int i = 0; i < CLIMBERS && i < splitting.ranking.count; i++)
         climb(&splitting, &splitting.ranking.items[i]);
-    ranking_sort(&splitting.ranking);
+    settle(&splitting, is_wanted, result);
     answer->played_count = splitting.split.played_count;
     const struct candidate *chain = result->best_count > 0 ? &result->best[0] : NULL;
     const struct candidate *best = splitting.ranking.count > 0 ? &splitting.ranking.items[0] : NULL;

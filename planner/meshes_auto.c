@@ -17,10 +17,12 @@
 // the best plan played so far is passed by. The others are played whole, the most promising first.
 //
 // Stages of branches side by side have layers of the branches: those of the best plans with one
-// mesh, for which only the ranks are shared out.
+// mesh, and of each number of stages in front of the first branch, for which only the ranks are
+// shared out.
 enum {
     SEEDS = 8,
-    BRANCHED = 4,
+    BRANCHED = 3,
+    IN_FRONT_MOST = 4,
     WAYS_MAX = 12,
     STAGES_MOST = 16,
     SIZES_MOST = 12,
@@ -361,6 +363,22 @@ static bool has_stages_of(const struct parallel *a, const struct parallel *b)
     return true;
 }
 
+// Other numbers of stages in front of the first branch: ranks of their own may need fewer.
+static void divide_in_front(struct dividing *dividing, const struct parallel *found)
+{
+    struct arena *arena = dividing->giving->arena;
+    const struct search_request *request = dividing->giving->split.request;
+    const struct graph *graph = evaluation_graph(arena, request->model, request->stack, found);
+    struct parallel parallel = *found;
+    int stages = found->degree[AXIS_PP];
+    if (dividing->giving->asked->stage_layers_count > 0) return;
+    parallel.stage_layers_count = stages;
+    for (int in_front = 1; in_front < stages && in_front <= IN_FRONT_MOST; in_front++) {
+        parallel.stage_layers = branches_layers(arena, graph, stages, in_front, 0, NULL);
+        divide_branched(dividing, &parallel);
+    }
+}
+
 static void divide_branches(struct dividing *dividing)
 {
     struct giving *giving = dividing->giving;
@@ -378,6 +396,7 @@ static void divide_branches(struct dividing *dividing)
             is_new &= !has_stages_of(&found.best[k].parallel, &found.best[i].parallel);
         if (is_new) divide_branched(dividing, &found.best[i].parallel), count++;
     }
+    if (found.best_count > 0) divide_in_front(dividing, &found.best[0].parallel);
 }
 
 bool giving_seek_divisions(struct giving *giving, struct search_result *result, struct err *err)

@@ -64,8 +64,13 @@ static void what_cannot_be_is_said(void **state)
     struct plan_case plan = base(*state, "llama-3-8b", 4);
     check_error(&plan, "--branches: llama-3-8b is a chain of blocks, without branches");
     plan = base(*state, "two-towers-2b", 1);
-    check_error(&plan, "--branches: with --pp 1 no stage has a branch for itself; the first one "
-                       "begins behind layer 40, where a stage has to begin");
+    check_error(&plan, "--branches: takes 3 stages at least, for what is in front of a branch, the "
+                       "branch and what joins it; --pp is 1");
+    plan = base(*state, "t5-base", 4);
+    check_error(&plan,
+                "--branches: t5-base is a chain of blocks, without branches: its decoder reads all "
+                "that its encoder makes; --pp gives both stages of their own, --stage-ranks these "
+                "as many ranks as it says");
     plan = base(*state, "two-towers-2b", 4);
     pin_layers(&plan, (const int[]){20, 19, 19, 19});
     check_error(&plan, "--branches: with --pp 4 no stage has a branch for itself; the first one "

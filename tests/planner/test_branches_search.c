@@ -63,6 +63,17 @@ static void branches_are_taken_where_the_way_is_what_counts(void **state)
     assert_true(found.best[0].cost.step_s <= played.cost.step_s);
 }
 
+// The best chains have two stages each, which leave a branch none for itself.
+static void branches_that_are_wanted_have_stages_enough(void **state)
+{
+    struct search_request request = request_of(*state, "clip-vit-large-patch14", "dgx-h100", 64);
+    struct uneven_answer answer;
+    request.workload.seq_len = 77;
+    struct search_result found = search(*state, request, BRANCHES_ON, &answer);
+    assert_true(found.best[0].parallel.branches);
+    assert_true(found.best[0].parallel.degree[AXIS_PP] >= 3);
+}
+
 // Fast links share the ranks out between replicas.
 static void branches_are_left_where_they_do_not_pay(void **state)
 {
@@ -247,8 +258,8 @@ static void what_cannot_be_is_said(void **state)
     assert_true(cluster_take_gpus(one, 1, &err));
     request.cluster = one;
     check_error(*state, request,
-                "--branches: branches side by side are on stages of their own, and 1 GPU is one "
-                "stage");
+                "--branches: takes 3 stages at least, for what is in front of a branch, the branch "
+                "and what joins it, each of a GPU or more; there are 1");
     request = request_of(*state, "two-towers-2b", "dgx-h100", 8);
     pins_set(&request.pins, CHOICE_MICRO_BATCH, 1, 1);
     pins_set(&request.pins, CHOICE_PP, 4, 4);
@@ -264,6 +275,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(branches_are_taken_where_the_way_is_what_counts),
+        cmocka_unit_test(branches_that_are_wanted_have_stages_enough),
         cmocka_unit_test(branches_are_left_where_they_do_not_pay),
         cmocka_unit_test(unlike_devices_take_the_better_of_both),
         cmocka_unit_test(stages_of_branches_have_meshes_of_their_own),
