@@ -2,6 +2,7 @@
 
 #include "plan/layout/annotations.h"
 #include "plan/ties.h"
+#include "planner/traces.h"
 #include "simulator/closed_form.h"
 
 #include <assert.h>
@@ -278,9 +279,9 @@ static bool ties_hold(struct layout_prices *prices, struct laid *const *laid)
 // Of blocks without rules in a plan that has some elsewhere: lowering asks whether there are any.
 static const struct layout_rule ELSEWHERE = {.operator= "" };
 
-// The program with these rules, and the prices of its blocks.
+// The program with these rules, the prices of its blocks and, where asked for, their traces.
 static struct program lay_out(struct layout_prices *prices, struct laid *const *laid,
-                              struct block_price *block_prices)
+                              struct block_price *block_prices, const uint32_t **traces)
 {
     struct program program = *prices->program, room;
     bool has_rules = false;
@@ -308,18 +309,18 @@ static struct program lay_out(struct layout_prices *prices, struct laid *const *
                        origin->recompute, (enum stays)stays);
         program.blocks[i] = block->light;
         block_prices[i] = block->price;
+        if (traces) traces[i] = block->traces;
     }
     if (program.tie_count > 0) ties_find(prices->memo->scratch, &program);
     return program;
 }
 
-static struct layout_value price(struct layout_prices *prices, struct laid *const *laid,
-                                 double below_s)
+static struct layout_value price(struct layout_prices *prices, struct laid **laid, double below_s)
 {
     struct layout_memo *memo = prices->memo;
     struct block_price *blocks =
         ARENA_NEW(memo->scratch, struct block_price, prices->program->block_count);
-    struct program program = lay_out(prices, laid, blocks);
+    struct program program = lay_out(prices, laid, blocks, NULL);
     struct step_price *step = step_price_of_blocks(memo->scratch, memo_context(memo->memo),
                                                    &program, blocks, &prices->hop_s);
     step->runs = prices->runs;
@@ -331,24 +332,63 @@ static struct layout_value price(struct layout_prices *prices, struct laid *cons
     return value;
 }
 
-struct layout_value layout_prices_value(struct layout_prices *prices,
-                                        const struct layout_said *said, int count, double below_s)
+// What is said, by stage and unit; false: it cannot be.
+static bool is_legal(struct layout_prices *prices, const struct layout_said *said, int count,
+                     struct laid **laid)
 {
-    struct arena_mark mark = arena_mark(prices->memo->scratch);
     int units = prices->unit_count, all = prices->stage_count * units;
-    struct laid **laid = ARENA_NEW(prices->memo->scratch, struct laid *, all);
-    bool is_legal = true, has_rules = false;
+    bool holds = true, has_rules = false;
     for (int i = 0; i < all; i++) {
         laid[i] = laid_of(prices, i % units, i / units, said, count);
         has_rules |= laid[i]->count > 0;
     }
     // The table itself is not asked, as the check of a plan does not where it has no layouts. Where
     // it has some all blocks are asked on all stages, also those that a stage does not have.
-    for (int i = 0; i < all && has_rules && is_legal; i++)
-        is_legal = unit_holds(prices, laid[i], i / units);
-    if (has_rules) is_legal = is_legal && ties_hold(prices, laid);
+    for (int i = 0; i < all && has_rules && holds; i++)
+        holds = unit_holds(prices, laid[i], i / units);
+    return holds && (!has_rules || ties_hold(prices, laid));
+}
+
+static struct laid **room_for_laid(const struct layout_prices *prices)
+{
+    return ARENA_NEW(prices->memo->scratch, struct laid *,
+                     (size_t)prices->stage_count * (size_t)prices->unit_count);
+}
+
+const uint32_t *const *layout_prices_traces(struct layout_prices *prices,
+                                            const struct layout_said *said, int count)
+{
+    struct arena *scratch = prices->memo->scratch;
+    int blocks = prices->program->block_count;
+    const uint32_t **traces = ARENA_NEW(scratch, const uint32_t *, blocks);
+    struct arena_mark mark = arena_mark(scratch);
+    struct laid **laid = room_for_laid(prices);
+    bool is_known = is_legal(prices, said, count, laid);
+    if (is_known)
+        (void)lay_out(prices, laid, ARENA_NEW(scratch, struct block_price, blocks), traces);
+    is_known = is_known && blocks > 0 && traces[0];
+    arena_reset(scratch, mark);
+    return is_known ? traces : NULL;
+}
+
+bool layout_traces_meet(const struct layout_prices *prices, const uint32_t *const *base,
+                        const uint32_t *const *a, const uint32_t *const *b)
+{
+    for (int i = 0; i < prices->program->block_count; i++) {
+        const struct block *block = prices->program->blocks[i]->block;
+        if (a[i] != base[i] && b[i] != base[i] && traces_meet(block, base[i], a[i], b[i]))
+            return true;
+    }
+    return false;
+}
+
+struct layout_value layout_prices_value(struct layout_prices *prices,
+                                        const struct layout_said *said, int count, double below_s)
+{
+    struct arena_mark mark = arena_mark(prices->memo->scratch);
+    struct laid **laid = room_for_laid(prices);
     struct layout_value value = {0};
-    if (is_legal) value = price(prices, laid, below_s);
+    if (is_legal(prices, said, count, laid)) value = price(prices, laid, below_s);
     assert(!value.is_legal || (value.step_s > 0 && value.reserved_bytes > 0));
     arena_reset(prices->memo->scratch, mark);
     return value;

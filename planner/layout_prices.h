@@ -42,6 +42,16 @@ struct layout_value {
     int64_t reserved_bytes;  // of the fullest stage
 };
 
+// What the plan with rules does with each tensor of its blocks, for layout_traces_meet: in
+// `scratch` of the memo. NULL: rules that cannot be, or a search that was not asked for layouts.
+const uint32_t *const *layout_prices_traces(struct layout_prices *prices,
+                                            const struct layout_said *said, int count);
+// Whether two changes of the plan, from traces without them, meet in an operator. Where they do not
+// both together do to the blocks what each does by itself, and a step costs more by the sum of both
+// but for what gradients of both have in common at its end.
+bool layout_traces_meet(const struct layout_prices *prices, const uint32_t *const *base,
+                        const uint32_t *const *a, const uint32_t *const *b);
+
 // With these rules, in the order of blocks and operators, and those that follow from them
 // (annotations_fill). Memory is asked of steps shorter than `below_s` alone, else it is INT64_MAX.
 struct layout_value layout_prices_value(struct layout_prices *prices,

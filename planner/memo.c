@@ -6,6 +6,7 @@
 #include "plan/passes.h"
 #include "planner/choice.h"
 #include "planner/index.h"
+#include "planner/traces.h"
 #include "simulator/evaluate.h"
 
 #include <assert.h>
@@ -50,6 +51,7 @@ struct sharded {
 struct lower_entry {
     struct lower_key key;
     const struct block_work *work;
+    const uint32_t *traces;
     struct block_program parameters;  // as lower_sharding reads them
     struct sharded sharded[SHARDING_COUNT];
 };
@@ -383,6 +385,7 @@ static struct lower_entry *lower(struct memo *memo, const struct lower_key *key,
     struct lower_entry *entry = ARENA_NEW(memo->arena, struct lower_entry, 1);
     memcpy(&entry->key, key, sizeof *key);
     entry->work = block_work(memo->arena, &memo->context, mesh, program);
+    if (memo->request->pins.per_operator) entry->traces = traces_of(memo->arena, program);
     struct block_program *light = lighten(memo, program);
     entry->sharded[key->sharding].light = light;
     // Without the combine pass each parameter is sharded by itself.
@@ -490,6 +493,7 @@ const struct memo_block *memo_block(struct memo *memo, const struct graph *graph
         entry = ARENA_NEW(memo->arena, struct price_entry, 1);
         memcpy(&entry->key, &key, sizeof key);  // padding too: keys are compared as bytes
         entry->block.light = sharded->light;
+        entry->block.traces = source->traces;
         entry->block.price =
             block_work_price(&memo->context, mesh, source->work, sharded->work, overlap);
         index_put(memo->arena, &memo->priced, entry);

@@ -12,6 +12,7 @@ struct memo_block {
     // as one, the loss. Asked about a whole program they give the same answers, faster.
     struct block_program *light;
     struct block_price price;
+    const uint32_t *traces;  // of the whole program (planner/traces.h), where layouts are searched
 };
 
 // What of ZeRO changes the program of a micro-batch.

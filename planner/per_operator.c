@@ -96,18 +96,34 @@ static int say(const struct operator_finding *finding, int stage, const int *cho
     return count;
 }
 
+// What is said of all stages; in the scratch arena.
+static struct layout_said *say_all(struct operator_finding *finding, const int *choice, int *count)
+{
+    assert(finding->stage < 0 || finding->stage < finding->request->parallel.stage_ranks_count);
+    int nodes = finding->node_count;
+    int stages = finding->stage < 0 ? 1 : finding->request->parallel.stage_ranks_count;
+    struct layout_said *said = ARENA_NEW(finding->scratch, struct layout_said, nodes * stages);
+    *count = 0;
+    for (int s = 0; s < stages && finding->stage >= 0; s++)
+        *count += say(finding, s, s == finding->stage ? choice : finding->staged + s * nodes,
+                      said + *count);
+    if (finding->stage < 0) *count = say(finding, -1, choice, said);
+    return said;
+}
+
+const uint32_t *const *finding_traces(struct operator_finding *finding, const int *choice)
+{
+    int count = 0;
+    const struct layout_said *said = say_all(finding, choice, &count);
+    return layout_prices_traces(finding->prices, said, count);
+}
+
 struct layout_value finding_value(struct operator_finding *finding, const int *choice,
                                   double below_s)
 {
-    assert(finding->stage < 0 || finding->stage < finding->request->parallel.stage_ranks_count);
     struct arena_mark mark = arena_mark(finding->scratch);
-    int nodes = finding->node_count, count = 0;
-    int stages = finding->stage < 0 ? 1 : finding->request->parallel.stage_ranks_count;
-    struct layout_said *said = ARENA_NEW(finding->scratch, struct layout_said, nodes * stages);
-    for (int s = 0; s < stages && finding->stage >= 0; s++)
-        count += say(finding, s, s == finding->stage ? choice : finding->staged + s * nodes,
-                     said + count);
-    if (finding->stage < 0) count = say(finding, -1, choice, said);
+    int count = 0;
+    const struct layout_said *said = say_all(finding, choice, &count);
     struct layout_value value = layout_prices_value(finding->prices, said, count, below_s);
     finding->priced_count += value.is_legal;
     arena_reset(finding->scratch, mark);

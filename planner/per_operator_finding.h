@@ -33,6 +33,8 @@ bool finding_is_open(const struct operator_finding *finding, int node);
 // The step and the memory of the plan with these choices, [node]; memory as layout_prices_value.
 struct layout_value finding_value(struct operator_finding *finding, const int *choice,
                                   double below_s);
+// What it does with the tensors of its blocks (planner/layout_prices.h); NULL: not known.
+const uint32_t *const *finding_traces(struct operator_finding *finding, const int *choice);
 // Whether it fits and is faster.
 bool finding_is_better(const struct operator_finding *finding, const struct layout_value *value,
                        const struct layout_value *than);

@@ -11,9 +11,10 @@
 struct operator_problem {
     struct operator_finding *finding;
     struct layout_value table;
-    const int *base;               // choices of the table's value
-    struct layout_value *singles;  // [node * OPERATOR_CHOICES + choice]
-    int *nodes;                    // of the finding, those with a matrix
+    const int *base;                                      // choices of the table's value
+    struct layout_value *singles;                         // [node * OPERATOR_CHOICES + choice]
+    const uint32_t *const *base_traces, *const **traces;  // as singles; NULL: not known
+    int *nodes;                                           // of the finding, those with a matrix
     int count;
 };
 
@@ -21,6 +22,15 @@ static struct layout_value *single_of(struct operator_problem *problem, int node
 {
     assert(node < problem->count && choice < OPERATOR_CHOICES);
     return &problem->singles[problem->nodes[node] * OPERATOR_CHOICES + choice];
+}
+
+// Two choices that do not meet cost together what each does.
+static bool may_meet(const struct operator_problem *problem, int a, int i, int b, int k)
+{
+    const uint32_t *const *first = problem->traces[problem->nodes[a] * OPERATOR_CHOICES + i];
+    const uint32_t *const *second = problem->traces[problem->nodes[b] * OPERATOR_CHOICES + k];
+    return !problem->base_traces || !first || !second ||
+           layout_traces_meet(problem->finding->prices, problem->base_traces, first, second);
 }
 
 // In the scratch arena.
@@ -96,7 +106,7 @@ static const char *edge_costs(struct operator_problem *problem, int a, int b)
             double apart = more_s(problem, single_of(problem, a, i)) +
                            more_s(problem, single_of(problem, b, k));
             *cost = 0;
-            if (i == 0 || k == 0 || isinf(apart)) continue;
+            if (i == 0 || k == 0 || isinf(apart) || !may_meet(problem, a, i, b, k)) continue;
             choice[problem->nodes[a]] = i;
             choice[problem->nodes[b]] = k;
             struct layout_value both = finding_value(finding, choice, 0);
@@ -112,12 +122,17 @@ static void ask_singles(struct operator_problem *problem)
     int *choice = base_of(problem);
     problem->singles =
         ARENA_NEW(finding->scratch, struct layout_value, finding->node_count * OPERATOR_CHOICES);
+    problem->traces =
+        ARENA_NEW(finding->scratch, const uint32_t *const *, finding->node_count *OPERATOR_CHOICES);
+    problem->base_traces = finding_traces(finding, choice);
     for (int n = 0; n < problem->count; n++) {
-        for (int c = 0; c < finding->nodes[problem->nodes[n]].count; c++) {
+        for (int c = 1; c < finding->nodes[problem->nodes[n]].count; c++) {
+            int at = problem->nodes[n] * OPERATOR_CHOICES + c;
             choice[problem->nodes[n]] = c;
-            *single_of(problem, n, c) =
-                c == 0 ? problem->table : finding_value(finding, choice, INFINITY);
+            *single_of(problem, n, c) = finding_value(finding, choice, INFINITY);
+            problem->traces[at] = finding_traces(finding, choice);
         }
+        *single_of(problem, n, 0) = problem->table;
         choice[problem->nodes[n]] = 0;
     }
 }
