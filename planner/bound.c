@@ -5,6 +5,7 @@
 
 #include "cost_models/parameters.h"
 #include "plan/step_end.h"
+#include "planner/memo.h"
 #include "topologies/kernels.h"
 
 #include <assert.h>
@@ -142,6 +143,17 @@ struct bound_facts bound_facts(const struct graph *graph, int64_t seq_len)
     return facts;
 }
 
+struct bound_facts bound_facts_of(const struct search_request *request)
+{
+    struct arena work = {0}, scratch = {0};
+    struct memo *memo = memo_new(&work, &scratch, request);
+    const struct graph *graph = memo_graph(memo, ATTENTION_FLASH, 1);
+    struct bound_facts facts = bound_facts(graph, request->workload.seq_len);
+    arena_free(&scratch);
+    arena_free(&work);
+    return facts;
+}
+
 double bound_pipeline_s(struct bound_work work, int stage_count, int micro_batch_count,
                         unsigned kinds)
 {
@@ -155,10 +167,9 @@ double bound_pipeline_s(struct bound_work work, int stage_count, int micro_batch
 }
 
 // Kernels do no better than the device's best GEMM or attention.
-static double highest_flop_per_s(const struct search_request *request)
+static double highest_flop_per_s(const struct search_request *request, const struct device *device)
 {
     enum precision precision = request->workload.precision;
-    const struct device *device = cluster_slowest_device(request->cluster, precision);
     const struct device_efficiency *efficiency = &device->efficiency;
     const struct stack *stack = request->stack;
     double highest = 0;
@@ -181,14 +192,31 @@ static double highest_flop_per_s(const struct search_request *request)
     return fmax(highest, device->kernels->flop_per_s_most * scale);
 }
 
+// Of so much work, that dropped tokens are none of.
+static double done_flop(const struct search_request *request, double flop)
+{
+    double drops = request->workload.capacity_factor;
+    return drops > 0 && drops < 1 ? flop * drops : flop;
+}
+
+double bound_work_s(const struct search_request *request, const struct bound_facts *facts)
+{
+    const struct cluster *cluster = request->cluster;
+    double rate = 0;
+    for (int rank = 0; rank < cluster->rank_count; rank++)
+        rate += highest_flop_per_s(request, cluster_group_of(cluster, rank)->device);
+    assert(rate > 0 && "the precision is one that every device has");
+    return done_flop(request, facts->layer_flop) * (double)request->workload.global_batch / rate;
+}
+
 // Of one micro-batch on all stages, were each kernel as fast as the fastest.
 static double fastest_s(const struct search_request *request, const struct space_mesh *mesh,
                         double flop)
 {
-    double drops = request->workload.capacity_factor;
-    if (drops > 0 && drops < 1) flop *= drops;
+    const struct device *device =
+        cluster_slowest_device(request->cluster, request->workload.precision);
     double ranks = space_sample_ranks(mesh);
-    return flop / ranks / highest_flop_per_s(request);
+    return done_flop(request, flop) / ranks / highest_flop_per_s(request, device);
 }
 
 // Of a GEMM's flops a third are its weight gradient; attention has none.

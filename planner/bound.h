@@ -37,6 +37,8 @@ struct bound_facts {
     double probe_frozen_elements[2];
 };
 struct bound_facts bound_facts(const struct graph *graph, int64_t seq_len);
+// Of the model of a request, in whatever plan.
+struct bound_facts bound_facts_of(const struct search_request *request);
 // The sum of so many layers that have fewest parameters, or most, outside or inside experts.
 double bound_layers(const struct bound_facts *facts, int in_expert, double layers, bool largest);
 
@@ -56,6 +58,9 @@ struct bound_work {
 double bound_pipeline_s(struct bound_work work, int stage_count, int micro_batch_count,
                         unsigned kinds);
 
+// No plan on these devices, alike or not, takes less for a step: all its flops at the sum of the
+// highest rates that a kernel has on each, whoever does what; memory and links are left out.
+double bound_work_s(const struct search_request *request, const struct bound_facts *facts);
 // All flops at the highest rate that a kernel has on this device and stack.
 double bound_step_s(const struct search_request *request, const struct bound_facts *facts,
                     const struct space_mesh *mesh, int micro_batch,

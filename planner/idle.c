@@ -22,28 +22,6 @@ const struct cluster *idle_cluster(struct arena *arena, const struct cluster *cl
     return copy;
 }
 
-// All flops at the highest rate that a kernel has, spread over all GPUs of the request.
-static double least_s(const struct search_request *request, const struct bound_facts *facts)
-{
-    struct space_mesh alone = {0};
-    for (int axis = 0; axis < AXIS_COUNT; axis++) {
-        alone.degree[axis] = 1;
-    }
-    const struct space_tails any = {.kinds = PIPELINE_CHUNKED};
-    return bound_step_s(request, facts, &alone, 1, &any) / request->cluster->rank_count;
-}
-
-static struct bound_facts facts_of(const struct search_request *request)
-{
-    struct arena work = {0}, scratch = {0};
-    struct memo *memo = memo_new(&work, &scratch, request);
-    const struct graph *graph = memo_graph(memo, ATTENTION_FLASH, 1);
-    struct bound_facts facts = bound_facts(graph, request->workload.seq_len);
-    arena_free(&scratch);
-    arena_free(&work);
-    return facts;
-}
-
 // A count that has a plan below the limit, by its closed form.
 struct count {
     int gpus;
@@ -67,7 +45,7 @@ static double best_of(const struct search_request *request, const struct bound_f
     fewer.cluster = idle_cluster(&work, request->cluster, gpus);
     fewer.below_s = isfinite(below_s) ? below_s : 0;
     double step_s = INFINITY;
-    if (least_s(&fewer, facts) < below_s && scan_best(&work, &fewer, &best)) {
+    if (bound_work_s(&fewer, facts) < below_s && scan_best(&work, &fewer, &best)) {
         step_s = best.closed_form_s;
     }
     arena_free(&work);
@@ -167,7 +145,7 @@ bool idle_search(struct arena *arena, const struct search_request *request,
     struct hunt hunt = {
         .arena = arena,
         .request = request,
-        .facts = facts_of(request),
+        .facts = bound_facts_of(request),
         .answer = answer,
         .result = result,
         .best_s = INFINITY,
@@ -266,7 +244,7 @@ struct idle_hint idle_hint(const struct search_request *request, double best_s)
     if (!search_check_request(request, &refused)) return hint;
     struct search_request quick = *request;
     quick.exhaustive = false;
-    struct bound_facts facts = facts_of(&quick);
+    struct bound_facts facts = bound_facts_of(&quick);
     double below_s = best_s * (1 - IDLE_HINT_RATIO);
     for (int i = 0; i < count && !search_should_stop(request); i++) {
         double step_s = best_of(&quick, &facts, counts[i], below_s);

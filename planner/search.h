@@ -127,6 +127,7 @@ struct search_result {
     int best_count;
     double bound_s;       // proven: no plan in the space that fits is faster (closed form),
                           // nor one by classes of the tails that were asked of
+    bool bounds_work;     // bound_s is of all plans, in any space: planner/bound.h, bound_work_s
     double layers_s;      // classes were asked of: the fastest of the space, which is whole
                           // layers, and which the best by classes may be below; 0: not
     int64_t bound_bytes;  // objective memory: none is smaller; else 0

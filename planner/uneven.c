@@ -1,5 +1,6 @@
 #include "planner/uneven.h"
 
+#include "planner/bound.h"
 #include "planner/choice.h"
 #include "planner/ranking.h"
 #include "planner/scan.h"
@@ -361,14 +362,29 @@ static bool search_both(struct arena *arena, const struct search_request *reques
     return true;
 }
 
-bool uneven_search(struct arena *arena, const struct search_request *request,
-                   struct search_result *result, struct uneven_answer *answer, struct err *err)
+static bool search_asked(struct arena *arena, const struct search_request *request,
+                         struct search_result *result, struct uneven_answer *answer,
+                         struct err *err)
 {
-    *answer = (struct uneven_answer){0};
     if (meshes_are_asked(&request->pins))
         return meshes_search(arena, request, result, &answer->meshes, err);
     if (!branches_are_asked(request)) return search_chains(arena, request, result, answer, err);
     if (request->pins.branches == BRANCHES_ON || cluster_is_uniform(request->cluster))
         return branches_search(arena, request, result, &answer->branches, err);
     return search_both(arena, request, result, answer, err);
+}
+
+bool uneven_search(struct arena *arena, const struct search_request *request,
+                   struct search_result *result, struct uneven_answer *answer, struct err *err)
+{
+    *answer = (struct uneven_answer){0};
+    if (!search_asked(arena, request, result, answer, err)) return false;
+    bool is_unbounded = result->status == SEARCH_FEASIBLE && result->bound_s == 0;
+    if (is_unbounded && request->objective != OBJECTIVE_MEMORY) {
+        const struct bound_facts facts = bound_facts_of(request);
+        result->bound_s = bound_work_s(request, &facts);
+        result->bounds_work = true;
+        assert(result->best_count == 0 || result->bound_s <= result->best[0].cost.step_s);
+    }
+    return true;
 }

@@ -10,7 +10,8 @@
 // between replicas and stages the best plan of the search (of like devices its best plans), with
 // the axes in either order and smaller micro-batches too, is split by the speed of the stages, and
 // the best few of these are then changed a micro-batch and a layer at a time as long as that helps.
-// Nothing is proven of the answer. Every stage has the same mesh, but where others are asked for
+// Proven of the answer is a bound on all plans (planner/bound.h, bound_work_s). Every stage has the
+// same mesh, but where others are asked for
 // (planner/meshes.h).
 
 struct uneven_alone {  // the nodes of one kind by themselves

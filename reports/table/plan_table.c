@@ -318,6 +318,12 @@ static const char *certainty(struct arena *arena, const struct search_result *re
     case SEARCH_FEASIBLE:
         if (result->layers_s > 0) return certainty_of_classes(arena, result);
         if (result->bound_s <= 0) return "Heuristic: no bound is proven.";
+        if (result->bounds_work)
+            return arena_print(arena,
+                               "Heuristic: no plan takes less than %s, all work at the highest "
+                               "rate of each device; this one takes %.1f %% more.",
+                               units_seconds(arena, result->bound_s),
+                               100 * (best_s / result->bound_s - 1));
         return arena_print(arena, "Within %.1f %% of the best of %s plans (bound %s).%s",
                            100 * (best_s / result->bound_s - 1),
                            units_count(arena, result->considered_count),

@@ -205,7 +205,7 @@ static void unlike_devices_get_stages_of_unlike_numbers(void **state)
     double step_s = found.best[0].cost.step_s;
     assert_true(answer.meshes.is_asked && answer.meshes.has_alike);
     assert_int_equal(found.status, SEARCH_FEASIBLE);
-    assert_true(found.bound_s == 0 && found.bound_bytes == 0 && found.cut_count == 0);
+    assert_true(found.bounds_work && found.bound_bytes == 0 && found.cut_count == 0);
     assert_true(best->stage_ranks_count == best->degree[AXIS_PP] && best->stage_tp_count > 1);
     assert_true(parallel_rank_count(best) == 16);
     assert_true(fabs(answer.meshes.alike_s / without.best[0].cost.step_s - 1) < 1e-9);
