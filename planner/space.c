@@ -177,5 +177,7 @@ struct space *space_make(struct arena *arena, const struct search_request *reque
     space->layer_count = graph->layer_count;
     space->recomputes = space_recomputes(request, graph);
     space_add_meshes(space, graphs);
+    // Where there are legal meshes others are not what leaves no plan.
+    if (space->group_count > 0) space->refused = (struct err){0};
     return space;
 }
