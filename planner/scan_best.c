@@ -13,6 +13,7 @@ static bool scan_one(struct arena *arena, const struct search_request *request, 
     struct arena work = {0}, scratch = {0};
     struct search_request quiet = *request;
     quiet.progress = NULL;
+    quiet.exhaustive = false;  // it proves the search that was asked, not what is beside its answer
     struct scan_request scan = {
         .search = &quiet, .keep = 1, .objective = request->objective, .looks_most = looks_most};
     scan.memo = memo_new(&work, &scratch, &quiet);

@@ -4,6 +4,8 @@
 
 #include "core/units.h"
 
+#include <time.h>
+
 // What is said beside a plan that does not fit, asked again of the search.
 
 static struct search_request request_of(struct arena *arena, const char *model, const char *name,
@@ -180,9 +182,35 @@ static void some_clusters_have_no_more_nodes(void **state)
     check_no_nodes(*state, request);
 }
 
+static double seconds_of(struct arena *arena, const struct search_request *request,
+                         struct search_result *result)
+{
+    clock_t start = clock();
+    *result = remedies_of(arena, request);
+    return (double)(clock() - start) / CLOCKS_PER_SEC;
+}
+
+// What is proven is the search that was asked, not what is said beside its answer: that
+// would take minutes here.
+static void beside_an_exhaustive_search_they_take_no_longer(void **state)
+{
+    struct search_request request = request_of(*state, "mixtral-8x7b", "dgx-a100-80g", 1);
+    request.workload.global_batch = 1024;
+    struct search_request proven = request;
+    proven.exhaustive = true;
+    struct search_result result, same;
+    double pruned_s = seconds_of(*state, &request, &result);
+    double proven_s = seconds_of(*state, &proven, &same);
+    assert_int_equal(same.remedy_count, result.remedy_count);
+    for (int i = 0; i < result.remedy_count; i++)
+        assert_string_equal(same.remedies[i], result.remedies[i]);
+    assert_true(proven_s < 5 * pruned_s + 0.1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(beside_an_exhaustive_search_they_take_no_longer),
         cmocka_unit_test(each_pin_is_given_up_alone),
         cmocka_unit_test(the_next_number_of_nodes_with_room_is_named),
         cmocka_unit_test(scores_of_the_loss_are_made_in_parts),
