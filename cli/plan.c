@@ -55,8 +55,10 @@ struct output {
 static void show_progress(void *context, double done_ratio, double best_s, double plans_per_s)
 {
     char left[PROGRESS_LEFT_BYTES];
-    progress_show(context, "search %3.0f %%  best %.4g s  %.0fk plans/s%s", 100 * done_ratio,
-                  best_s, plans_per_s / 1000, progress_left(context, done_ratio, left));
+    char best[32] = "nothing fits yet";
+    if (isfinite(best_s)) snprintf(best, sizeof best, "best %.4g s", best_s);
+    progress_show(context, "search %3.0f %%  %s  %.0fk plans/s%s", 100 * done_ratio, best,
+                  plans_per_s / 1000, progress_left(context, done_ratio, left));
 }
 
 // A layout whose degrees and micro-batch are pinned is a question about that plan: it is written

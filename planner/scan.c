@@ -326,7 +326,7 @@ static void report_progress(struct scan_walk *walk, double done_ratio)
     double now_s = clock_s();
     if (now_s - walk->progress_s < 0.2) return;
     const struct ranking *ranking = &walk->scan.result.ranking;
-    double best_s = ranking->count > 0 ? ranking->items[0].cost.step_s : 0;
+    double best_s = ranking->count > 0 ? ranking->items[0].cost.step_s : INFINITY;
     double elapsed_s = now_s - walk->start_s;
     search->progress(search->progress_context, done_ratio, best_s,
                      elapsed_s > 0 ? walk->scan.result.priced_count / elapsed_s : 0);

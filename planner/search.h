@@ -82,6 +82,7 @@ struct search_request {
     double below_s;   // plans that take this long are as good as none (closed form); 0: all count
     bool exhaustive;  // no bounds: prices every legal plan; proves the pruned search
     enum search_nothing nothing;
+    // best_s: INFINITY while no plan fits.
     void (*progress)(void *context, double done_ratio, double best_s, double plans_per_s);
     void *progress_context;
     const atomic_bool *stop;  // once set, the search ends with the best so far; NULL: never
