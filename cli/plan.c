@@ -376,6 +376,8 @@ static bool check_json(const struct output *output, struct err *err)
 {
     if (output->json && output->why)
         return err_set(err, ERR_USAGE, "--why: --json prints the plan alone");
+    if (output->json && output->space)
+        return err_set(err, ERR_USAGE, "--space: a table alone, no plan that --json would print");
     if (!output->json || (!output->ablation && !output->explain)) return true;
     const char *option = output->ablation ? "--ablation" : "--explain";
     return err_set(err, ERR_USAGE,
