@@ -366,8 +366,9 @@ static int run(struct arena *arena, struct plan_arguments *arguments, struct out
     }
     if (output->why) print_why(arena, &request, &result, output);
     if (output->samples > 0 && !output->json)
-        console_printf(stdout, "\nBatches for %s sequences, each seen %s times:\n%s",
-                       units_count(arena, output->samples), units_count(arena, output->epochs),
+        console_printf(stdout, "\nBatches for %s, each seen %s:\n%s",
+                       units_counted(arena, output->samples, "sequence"),
+                       units_counted(arena, output->epochs, "time"),
                        batch_table(arena, &request.workload, output->samples, output->epochs));
     return 0;
 }

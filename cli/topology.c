@@ -23,11 +23,6 @@ static void put_fact(struct table *table, const char *name, const char *text)
     table_row(table, cells);
 }
 
-static const char *plural(struct arena *arena, double count, const char *noun)
-{
-    return arena_print(arena, "%s %s%s", units_count(arena, count), noun, count == 1 ? "" : "s");
-}
-
 static void put_device(struct arena *arena, struct table *table, const struct device *device)
 {
     const char *peaks = "";
@@ -72,8 +67,8 @@ static void put_host(struct arena *arena, struct table *table, const struct node
     }
     put_fact(table, "  host",
              arena_print(arena, "%s for %s, %s at %s, PCIe %s per GPU%s",
-                         plural(arena, host->cores, "core"),
-                         plural(arena, group->gpus_per_host, "GPU"),
+                         units_counted(arena, host->cores, "core"),
+                         units_counted(arena, group->gpus_per_host, "GPU"),
                          units_bytes(arena, (double)host->memory_bytes),
                          units_bytes_per_s(arena, host->memory_bandwidth_bytes_per_s),
                          units_bytes_per_s(arena, host->pcie_bytes_per_s), nvme));
@@ -87,12 +82,12 @@ static void put_tiers(struct arena *arena, struct table *table, const struct net
         const char *hashed = "";
         if (tier->uplinks > 0)
             hashed = arena_print(arena, ", %s hashed over %s upward",
-                                 plural(arena, network->flows_per_nic, "flow"),
-                                 plural(arena, tier->uplinks, "link"));
+                                 units_counted(arena, network->flows_per_nic, "flow"),
+                                 units_counted(arena, tier->uplinks, "link"));
         put_fact(table, arena_print(arena, "  tier %d", i + 1),
                  arena_print(arena, "blocks of %s, oversubscription %.3g%s%s",
-                             plural(arena, tier->nodes, "node"), tier->oversubscription_ratio,
-                             shape, hashed));
+                             units_counted(arena, tier->nodes, "node"),
+                             tier->oversubscription_ratio, shape, hashed));
     }
     if (network->loss_ratio > 0)
         put_fact(table, "  losses",
@@ -179,8 +174,8 @@ static void print_provenance(struct arena *arena, const struct cluster *cluster)
 static void print_cluster(struct arena *arena, const struct cluster *cluster)
 {
     console_printf(stdout, "%s: %s, %s\n\n", cluster->name,
-                   plural(arena, cluster->node_count, "node"),
-                   plural(arena, cluster->rank_count, "GPU"));
+                   units_counted(arena, cluster->node_count, "node"),
+                   units_counted(arena, cluster->rank_count, "GPU"));
     struct table table = table_new(arena, "ll");
     table.head_count = 0;
     for (int i = 0; i < cluster->node_group_count; i++) {

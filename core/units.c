@@ -122,6 +122,11 @@ char *units_count(struct arena *arena, double count)
     return arena_print(arena, "%.*s %s", length, digits, step->name);
 }
 
+char *units_counted(struct arena *arena, double count, const char *noun)
+{
+    return arena_print(arena, "%s %s%s", units_count(arena, count), noun, count == 1 ? "" : "s");
+}
+
 char *units_ratio(struct arena *arena, double ratio)
 {
     return arena_print(arena, "%.1f %%", 100 * ratio);

@@ -14,7 +14,9 @@ char *units_bytes(struct arena *arena, double bytes);              // KiB, MiB, 
 char *units_flop_per_s(struct arena *arena, double flop_per_s);    // GFLOP/s ... EFLOP/s
 char *units_bytes_per_s(struct arena *arena, double bytes_per_s);  // decimal
 char *units_count(struct arena *arena, double count);              // 1,842  16,384  1.01 T
-char *units_ratio(struct arena *arena, double ratio);              // percent with one decimal
+// With its noun, which one of takes no s: "1 token", "1.2 M tokens".
+char *units_counted(struct arena *arena, double count, const char *noun);
+char *units_ratio(struct arena *arena, double ratio);  // percent with one decimal
 // The same in a column of a table: "43.1%", and "+43.1%" of what is more or less.
 char *units_percent(struct arena *arena, double ratio);
 char *units_signed_percent(struct arena *arena, double ratio);

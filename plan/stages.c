@@ -46,8 +46,9 @@ static bool check_layers(const struct graph *graph, const struct parallel *paral
     if ((int64_t)stages * chunks > layers) {
         return err_set(err, ERR_USAGE,
                        "--vpp %d: %d layers, embedding and head included, cannot fill %d chunks on "
-                       "each of %d stages; the most is %d",
-                       chunks, layers, chunks, stages, layers / stages);
+                       "%s%d stage%s; the most is %d",
+                       chunks, layers, chunks, stages == 1 ? "" : "each of ", stages,
+                       stages == 1 ? "" : "s", layers / stages);
     }
     return check_ties(graph, parallel, err);
 }

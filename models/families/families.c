@@ -109,8 +109,8 @@ void family_check_heads(struct family_reader *reader, struct decoder *decoder, c
     }
     long long kv_heads = decoder->kv_head_count;
     if (heads % kv_heads != 0) {
-        family_fail(reader, kv_head_key, "%lld key-value heads do not divide %lld heads", kv_heads,
-                    heads);
+        family_fail(reader, kv_head_key, "%lld key-value heads do not divide %lld head%s", kv_heads,
+                    heads, heads == 1 ? "" : "s");
     }
 }
 

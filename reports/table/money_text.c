@@ -33,12 +33,13 @@ const char *money_text(struct arena *arena, double tokens, const struct predicti
     if (tokens <= 0) return "";
     if (!isfinite(money->train_s)) {
         return arena_print(arena,
-                           "      %s tokens never end: interruptions come faster than "
+                           "      %s never end: interruptions come faster than "
                            "checkpoints\n",
-                           units_count(arena, tokens));
+                           units_counted(arena, tokens, "token"));
     }
-    return arena_print(arena, "      %s tokens take %s%s%s,\n      %s %s-hours%s\n%s",
-                       units_count(arena, tokens), units_duration(arena, money->train_s),
+    return arena_print(arena, "      %s take%s %s%s%s,\n      %s %s-hours%s\n%s",
+                       units_counted(arena, tokens, "token"), tokens == 1 ? "s" : "",
+                       units_duration(arena, money->train_s),
                        between(arena, prediction, units_duration(arena, low->train_s),
                                units_duration(arena, high->train_s)),
                        prediction->goodput.is_known ? " with interruptions" : "",

@@ -27,11 +27,14 @@ static const char *changes_text(struct arena *arena, const struct per_operator *
 char *per_operator_text(struct arena *arena, const struct per_operator_found *found)
 {
     const struct per_operator *best = &found->best;
-    const char *asked = arena_print(arena, "%d plans asked, %d layouts priced", found->plan_count,
-                                    found->priced_count);
+    const char *asked =
+        arena_print(arena, "%s asked, %s priced", units_counted(arena, found->plan_count, "plan"),
+                    units_counted(arena, found->priced_count, "layout"));
     // Of a plan without tp its own layouts alone are priced.
     if (found->priced_count == found->plan_count)
-        asked = arena_print(arena, "none of the %d best plans has tp", found->plan_count);
+        asked = found->plan_count == 1
+                    ? "the best plan has no tp"
+                    : arena_print(arena, "none of the %d best plans has tp", found->plan_count);
     if (!found->is_better)
         return arena_print(arena, "By operator: nothing is faster than the table (%s)\n", asked);
     const char *solved =

@@ -48,6 +48,8 @@ static void counts_are_grouped_below_a_million(void **state)
     assert_string_equal(units_count(*state, 70e9), "70 B");
     assert_string_equal(units_count(*state, 1.008e12), "1.01 T");
     assert_string_equal(units_count(*state, 2.5), "2.5");
+    assert_string_equal(units_counted(*state, 1, "token"), "1 token");
+    assert_string_equal(units_counted(*state, 1.2e6, "token"), "1.2 M tokens");
     assert_string_equal(units_ratio(*state, 0.4312), "43.1 %");
     assert_string_equal(units_percent(*state, 0.4312), "43.1%");
     assert_string_equal(units_signed_percent(*state, 0.4312), "+43.1%");
