@@ -47,9 +47,9 @@ static const struct json_field INTRA_FIELDS[] = {
 
 static const struct json_field HOST_FIELDS[] = {
     {JSON_OPT_I64(struct host, memory_bytes, 1, 1e15)},
-    {JSON_OPT_F64(struct host, memory_bandwidth_bytes_per_s, 1, 1e15)},
+    {JSON_OPT_F64(struct host, memory_bandwidth_bytes_per_s, LINK_RATE_LOW, 1e15)},
     {JSON_OPT_INT(struct host, cores, 1, 100000)},
-    {JSON_OPT_F64(struct host, pcie_bytes_per_s, 1, 1e15)},
+    {JSON_OPT_F64(struct host, pcie_bytes_per_s, LINK_RATE_LOW, 1e15)},
     {JSON_OPT_F64(struct host, nvme_bytes_per_s, 0, 1e15)},
     {JSON_OPT_F64(struct host, nvme_duplex_ratio, 1, 2)},
     {JSON_OPT_I64(struct host, nvme_bytes, 0, 1e15)},

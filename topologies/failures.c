@@ -83,6 +83,15 @@ static const char *key_of(enum failure_cause cause)
     return FAILURE_FIELDS[1 + (int)cause].key;
 }
 
+// A rate of next to nothing would store for longer than numbers reach; 0 says that it is unknown.
+static void check_rate(const struct json *part, const char *key, double bytes_per_s,
+                       struct err *err)
+{
+    if (err->kind || bytes_per_s <= 0 || bytes_per_s >= 1) return;
+    struct json rate = json_get(part, key, err);
+    json_fail(&rate, err, "must be 0 (unknown) or at least 1, found %g", bytes_per_s);
+}
+
 void failures_read(const struct json *object, struct failures *failures, struct err *err)
 {
     bool is_given = !err->kind && json_has(object, "failures");
@@ -90,6 +99,8 @@ void failures_read(const struct json *object, struct failures *failures, struct 
     if (!is_given) return;
     struct json part = json_get(object, "failures", err);
     json_read(&part, FAILURE_FIELDS, failures, err);
+    check_rate(&part, "checkpoint_bytes_per_s", failures->checkpoint_bytes_per_s, err);
+    check_rate(&part, "host_checkpoint_bytes_per_s", failures->host_checkpoint_bytes_per_s, err);
     if (err->kind) return;
     // Preemption fails nothing of the cluster: it may stand beside either way of saying the rest.
     enum failure_cause given = FAILURE_PREEMPTION;

@@ -120,6 +120,10 @@ static const struct {
                    "1000000000000000, found 30"},
     {"slow_nics", "8:52: $.nodes[0].nics.bandwidth_bytes_per_s: must be between 100000 and "
                   "1000000000000000, found 0.001"},
+    {"slow_pcie", "6:110: $.nodes[0].host.pcie_bytes_per_s: must be between 100000 and "
+                  "1000000000000000, found 1"},
+    {"slow_storage", "12:42: $.failures.checkpoint_bytes_per_s: must be 0 (unknown) or at least 1, "
+                     "found 1e-300"},
 };
 
 static void a_wrong_file_is_answered_with_its_place(void **state)
