@@ -33,7 +33,7 @@ static const struct json_field NODE_FIELDS[] = {
     {0},
 };
 
-#define LINK_RATE_LOW 1e5  // bytes/s; see DEVICE_MEMORY_RATE_LOW
+#define LINK_RATE_LOW 1e5  // bytes/s; see DEVICE_RATE_LOW
 
 static const struct json_field INTRA_FIELDS[] = {
     {JSON_TEXT(struct intra_fabric, kind)},

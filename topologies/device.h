@@ -69,7 +69,7 @@ bool device_may_lack(const char *efficiency);  // this member, and nobody has it
 #define DEVICE_RATIO_LOW 1e-4                  // at 0 a kernel would never end
 #define DEVICE_PEAK_HIGH 1e18
 // Slower ones there are none of, and a step would last for years: times are counted in nanoseconds.
-#define DEVICE_MEMORY_RATE_LOW 1e7
+#define DEVICE_RATE_LOW 1e7
 // A copy whose numbers may be changed without changing the original's.
 struct device *device_copy(struct arena *arena, const struct device *device);
 // A copy at the rates of kernels alone, one behind the other without a gap. NULL where the device

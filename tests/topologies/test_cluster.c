@@ -69,6 +69,8 @@ static const struct {
      "7:60: $.nodes[0].device.peak_flop_per_s.bf17: unknown key, did you mean \"bf16\"?"},
     {"device_slow_memory", "9:39: $.nodes[0].device.memory_bandwidth_bytes_per_s: must be between "
                            "10000000 and 1000000000000000, found 2.039"},
+    {"device_slow_exponentials", "10:28: $.nodes[0].device.exponential_per_s: must be between "
+                                 "10000000 and 1e+18, found 2.5"},
     {"device_wrong_provenance",
      "30:17: $.nodes[0].device.provenance[4].key: this device has no constant called "
      "\"cache\""},
