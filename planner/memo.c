@@ -30,8 +30,7 @@ struct lower_key {
     const struct graph *graph;
     const struct layout_rule *layouts;  // of the plan, by address
     int kind, recompute, sp, cp_kind, micro_batch, sharding, axis_count, stays, rounds;
-    struct axis_key axes[MESH_AXIS_MAX];  // strides 0; of pure data parallelism only whether it is
-                                          // there
+    struct axis_key axes[MESH_AXIS_MAX];  // strides 0; of data parallelism whether it is there
 };
 
 struct price_key {
@@ -485,9 +484,8 @@ const struct memo_block *memo_block(struct memo *memo, const struct graph *graph
     struct lower_entry *source = index_find(&memo->lowered, &wanted);
     if (!source) source = lower(memo, &wanted, mesh, parallel);
     const struct sharded *sharded = sharded_of(memo, source, mesh, parallel);
-    const struct stack *stack = memo->context.compute.stack;
-    unsigned overlap = step_overlap(stack, parallel);
-    struct price_key key = price_key(stack, source, sharded, mesh, overlap);
+    unsigned overlap = step_overlap(memo->context.compute.stack, parallel);
+    struct price_key key = price_key(memo->context.compute.stack, source, sharded, mesh, overlap);
     struct price_entry *entry = index_find(&memo->priced, &key);
     if (!entry) {
         entry = ARENA_NEW(memo->arena, struct price_entry, 1);
