@@ -210,7 +210,9 @@ double between_norm_s(const struct price_context *context, const struct program 
     int tensors = 0, stages = program->shape.stage_count;
     for (int at = 0; at < stages * program->shape.chunk_count; at++) {
         const struct program_chunk *chunk = &program->chunks[program->class_of[at]];
-        const struct parameter_sums sums = parameter_sums(program, chunk);
+        struct program room;  // stages may have meshes of their own
+        const struct parameter_sums sums =
+            parameter_sums(program_of_chunk(program, chunk, &room), chunk);
         for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++)
             if (parameter_kind_is_trained((enum parameter_kind)kind))
                 tensors += sums.tensor_count[kind];
