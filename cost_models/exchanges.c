@@ -154,12 +154,16 @@ struct exchange exchange_of(const struct price_context *context,
 double exchange_sync_s(const struct price_context *context, const struct mesh *mesh,
                        const struct exchange *exchange)
 {
-    double sync_s = context->compute.stack->pipeline_sync_s;
-    if (sync_s <= 0 || exchange->kind != EXCHANGE_ACTIVATION || exchange->part != PART_TP) return 0;
-    unsigned stages = mesh_axes_of(mesh, AXIS_PP);
-    if (!stages || price_group(context, mesh, stages).node_count == 1) return 0;
+    const struct stack *stack = context->compute.stack;
+    if (stack->pipeline_sync_s <= 0 && stack->node_sync_s <= 0) return 0;
+    if (exchange->kind != EXCHANGE_ACTIVATION || exchange->part != PART_TP) return 0;
     assert(exchange->share > 0 && exchange->share <= 1);
-    return sync_s * exchange->share * mesh_size(mesh, exchange->axes);
+    unsigned stages = mesh_axes_of(mesh, AXIS_PP);
+    double sync_s =
+        stack->node_sync_s * (price_group(context, mesh, exchange->axes).node_count - 1);
+    if (stages && price_group(context, mesh, stages).node_count > 1)
+        sync_s += stack->pipeline_sync_s * mesh_size(mesh, exchange->axes);
+    return sync_s * exchange->share;
 }
 
 struct collective_cost exchange_fetch_cost(const struct price_context *context,

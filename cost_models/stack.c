@@ -37,6 +37,7 @@ static const struct json_field FIELDS[] = {
     {JSON_BOOL(struct stack, sequence_parallel)},
     {JSON_OPT_BOOL(struct stack, adapters)},
     {JSON_OPT_BOOL(struct stack, stages_by_flop)},
+    {JSON_OPT_BOOL(struct stack, order_fixed)},
     {JSON_OPT_BOOL(struct stack, fills_pipeline)},
     {JSON_OPT_BOOL(struct stack, fills_1f1b)},
     {JSON_OPT_BOOL(struct stack, splits_experts_as_tp)},
@@ -64,6 +65,7 @@ static const struct json_field FIELDS[] = {
     {JSON_F64(struct stack, host_op_s, 0, 1)},
     {JSON_OPT_F64(struct stack, host_norm, 1, 64)},
     {JSON_OPT_F64(struct stack, pipeline_sync_s, 0, 1)},
+    {JSON_OPT_F64(struct stack, node_sync_s, 0, 1)},
     {JSON_F64(struct stack, host_task_s, 0, 1)},
     {JSON_F64(struct stack, unaligned_gemm_ratio, 0.05, 1)},
     {JSON_F64(struct stack, grouped_gemm_ratio, 0.05, 1)},
@@ -491,10 +493,4 @@ unsigned stack_joins(const struct stack *stack)
     unsigned joins = stack->joins ? stack->joins : 1u << JOIN_CHAIN;
     joins |= (unsigned)stack->gathers_each << JOIN_APART;
     return joins | (unsigned)stack->merge_contractions << JOIN_MERGED;
-}
-
-unsigned stack_low_precision_gemms(const struct stack *stack, enum precision precision)
-{
-    if (precision == PRECISION_FP8) return stack->fp8_gemms;
-    return precision == PRECISION_FP4 ? stack->fp4_gemms : 0;
 }

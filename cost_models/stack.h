@@ -107,6 +107,7 @@ struct stack {
     bool adapters;        // it can train adapters alone (models/adapters.h)
     bool stages_by_flop;  // layers go to stages as plan/stages.h says of such software, and no
                           // otherwise
+    bool order_fixed;     // ranks follow the default order of axes (tp, cp, dp, pp)
     bool fills_pipeline;  // a step has no fewer micro-batches than stages behind the first; with
                           // fewer the software ends (nanotron, PipelineEngine)
     bool fills_1f1b;      // 1F1B takes no fewer than stages, other schedules do (PyTorch's own,
@@ -145,6 +146,8 @@ struct stack {
     double host_norm;             // how host and device combine (cost_models/host.h); 0 = 3
     double pipeline_sync_s;       // host time of an exchange of tensor parallelism for each rank of
                                   // its group, in a pipeline over nodes
+    double node_sync_s;           // the same for each node of its group behind the first, whatever
+                                  // the pipeline
     double host_task_s;           // what a stage of a pipeline loses between two tasks: the code of
                                   // the schedule, sending, receiving and waiting on the host
     double unaligned_gemm_ratio;  // rate of a batched GEMM with a side that is no multiple of 8

@@ -98,3 +98,9 @@ bool stack_keeps_low_precision_weights(const struct stack *stack, enum precision
     bool is_cast_late = sharded && stack->fp32_weights && precision != PRECISION_FP32;
     return !is_cast_late;
 }
+
+unsigned stack_low_precision_gemms(const struct stack *stack, enum precision precision)
+{
+    if (precision == PRECISION_FP8) return stack->fp8_gemms;
+    return precision == PRECISION_FP4 ? stack->fp4_gemms : 0;
+}

@@ -49,6 +49,22 @@ static const char *refuse_axis(const struct stack *stack, const struct parallel 
                    cp_kind_name(parallel->cp_kind));
 }
 
+// Axes of one rank lie nowhere.
+static const char *refuse_order(const struct stack *stack, const struct parallel *parallel,
+                                struct arena *arena)
+{
+    enum axis last = 0;
+    for (int i = 0; i < parallel->order_count && stack->order_fixed; i++) {
+        enum axis axis = parallel->order[i];
+        if (parallel->degree[axis] == 1) continue;
+        if (axis < last)
+            return refusal(arena, "stack %s numbers its ranks over %s before %s", stack->name,
+                           axis_name(axis), axis_name(last));
+        last = axis;
+    }
+    return NULL;
+}
+
 // Without a pipeline the schedule is not used, and any may stand there.
 static const char *refuse_schedule(const struct stack *stack, const struct parallel *parallel,
                                    struct arena *arena)
@@ -331,8 +347,8 @@ bool stack_can_run(const struct stack *stack, const struct parallel *parallel, s
     assert(parallel->zero >= 0 && parallel->zero <= 3);
     static const char *(*const REFUSALS[])(const struct stack *, const struct parallel *,
                                            struct arena *) = {
-        refuse_axis,       refuse_schedule, refuse_zero,      refuse_recompute,
-        refuse_unexecuted, refuse_offload,  refuse_gradients, refuse_others,
+        refuse_axis,       refuse_order,   refuse_schedule,  refuse_zero,   refuse_recompute,
+        refuse_unexecuted, refuse_offload, refuse_gradients, refuse_others,
     };
     const char *first = NULL;
     for (size_t i = 0; i < sizeof REFUSALS / sizeof *REFUSALS && !first; i++)

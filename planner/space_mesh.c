@@ -171,6 +171,7 @@ static void add_orders(struct build *build, const struct space_mesh *degrees_onl
     struct placement placements[ORDER_KINDS];
     int count = 0;
     int kinds = build->graph->expert_count > 0 ? ORDER_KINDS_OF_EXPERTS : ORDER_KINDS;
+    if (space->request->stack->order_fixed) kinds = 1;
     for (int order = 0; order < kinds; order++) {
         struct space_mesh mesh = *degrees_only;
         add_other_axes(ORDERS[order], &mesh);

@@ -275,24 +275,27 @@ static void what_is_hidden_in_a_wait_leaves_it_no_room(void **state)
 }
 
 // Forward of a layer exchanges four times. Of tensor groups of 8 on four nodes the host takes 8
-// times the stack's seconds for each where stages are on unlike nodes, else nothing.
+// times the stack's seconds for each where stages are on unlike nodes, else nothing; of groups on
+// two and on four nodes 2 and 6 times as many for the nodes behind the first.
 static void exchanges_hold_the_host_up_in_a_pipeline_over_nodes(void **state)
 {
     static const struct {
         const char *cluster;
         int tp, pp, ranks;
-    } CASES[] = {{"dgx-h100-x4", 8, 4, 8}, {"dgx-h100-x4", 8, 1, 0}, {"dgx-h100", 4, 2, 0}};
+    } CASES[] = {{"dgx-h100-x4", 8, 4, 8},  {"dgx-h100-x4", 8, 1, 0},   {"dgx-h100", 4, 2, 0},
+                 {"dgx-h100-x4", 16, 1, 2}, {"dgx-h100-x4", 16, 2, 18}, {"dgx-h100-x4", 32, 1, 6}};
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         struct stack stack;
         struct priced of = start(*state, "llama-2-7b", CASES[i].cluster, &stack);
         of.parallel.degree[AXIS_TP] = CASES[i].tp;
         of.parallel.degree[AXIS_PP] = CASES[i].pp;
         of.parallel.sp = true;
-        stack.host_op_s = stack.host_norm = stack.pipeline_sync_s = 0;
+        stack.host_op_s = stack.host_norm = stack.pipeline_sync_s = stack.node_sync_s = 0;
         priced_finish(&of);
         double phase_s[PART_COUNT];
         double device_s = forward_s(&of, 0, phase_s);
         stack.pipeline_sync_s = 1e-3;
+        stack.node_sync_s = 2e-3;
         double host_s = 4e-3 * CASES[i].ranks;
         assert_close(forward_s(&of, 0, phase_s), both_s(device_s, host_s));
     }

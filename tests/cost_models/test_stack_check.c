@@ -89,6 +89,25 @@ static void axes_schedules_and_zero_stages_are_asked_of(void **state)
             "groups of their own (--zero-gradients, --zero-parameters)");
 }
 
+// Axes of one rank do not count, wherever they stand.
+static void an_order_is_asked_of(void **state)
+{
+    struct stack *stack = stack_of_least(*state);
+    struct parallel *parallel = parallel_of_least(*state);
+    const enum axis order[] = {AXIS_PP, AXIS_DP, AXIS_TP, AXIS_CP};
+    stack->axes |= 1u << AXIS_TP | 1u << AXIS_PP;
+    parallel->order_count = 4;
+    memcpy(parallel->order, order, sizeof order);
+    TAKEN(order_fixed, true);
+    REFUSED(degree[AXIS_TP], 2, "stack least numbers its ranks over tp before dp");
+    TAKEN(order_fixed, false);
+    stack->order_fixed = true;
+    parallel->degree[AXIS_TP] = 1;
+    REFUSED(degree[AXIS_PP], 2, "stack least numbers its ranks over dp before pp");
+    parallel->order_count = 0;
+    check(*state, stack, parallel, NULL);
+}
+
 static void recompute_is_asked_of(void **state)
 {
     struct stack *stack = stack_of_least(*state);
@@ -281,6 +300,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(axes_schedules_and_zero_stages_are_asked_of),
+        cmocka_unit_test(an_order_is_asked_of),
         cmocka_unit_test(recompute_is_asked_of),
         cmocka_unit_test(an_optimizer_leaves_where_it_may),
         cmocka_unit_test(parameters_and_gradients_leave_where_they_may),

@@ -141,8 +141,8 @@ static void double_rates(struct arena *arena, struct random_question *question)
     request->cluster = cluster;
     struct stack *stack = stack_copy(arena, request->stack);
     stack->attention_flop_per_s_most *= 2;
-    double *times[] = {&stack->host_op_s, &stack->host_task_s, &stack->expert_host_s,
-                       &stack->pipeline_sync_s, &stack->step_overhead_s};
+    double *times[] = {&stack->host_op_s,       &stack->host_task_s, &stack->expert_host_s,
+                       &stack->pipeline_sync_s, &stack->node_sync_s, &stack->step_overhead_s};
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)
         *times[i] /= 2;
     request->stack = stack;
