@@ -61,6 +61,7 @@ static const struct json_field FACT_FIELDS[] = {
     {JSON_OPT_INT(struct row_facts, zero_group, 0, 1e7)},
     {JSON_OPT_TEXT(struct row_facts, precision)},
     {JSON_OPT_TEXT(struct row_facts, schedule)},
+    {JSON_OPT_TEXT(struct row_facts, cp_kind)},
     {JSON_OPT_TEXT(struct row_facts, recompute)},
     {JSON_OPT_TEXT(struct row_facts, software)},
     {JSON_OPT_TEXT(struct row_facts, build)},

@@ -43,7 +43,7 @@ struct row_facts {
     int zero_group;  // ranks that a shard group spans, 0 = all; -1 = the row does not say
     enum row_answer sp, flash_attention;
     unsigned overlap_on, overlap_off;  // masks of enum overlap (plan/parallel.h)
-    const char *precision, *schedule, *recompute;
+    const char *precision, *schedule, *recompute, *cp_kind;
     const char *software;  // which release of the stack: others may be faster or slower
     const char *build;     // and which of its builds, of those that the stack's file lists
 };

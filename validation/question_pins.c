@@ -120,6 +120,15 @@ static void pin_overlap(struct pins *pins, const struct row_facts *facts, const 
     pin(pins, CHOICE_OVERLAP, wanted & stack->overlap);
 }
 
+// One that the stack does not have is not asked of it.
+static void pin_context(struct pins *pins, const struct row_facts *facts, const struct stack *stack)
+{
+    for (int kind = 0; kind < CP_KIND_COUNT && facts->cp_kind; kind++) {
+        bool is_stated = strcmp(cp_kind_name((enum cp_kind)kind), facts->cp_kind) == 0;
+        if (is_stated && stack->cp_kinds >> kind & 1) pin(pins, CHOICE_CP_KIND, kind);
+    }
+}
+
 // What a row does not say is not split.
 static void pin_degrees(struct pins *pins, const struct row_facts *facts)
 {
@@ -156,6 +165,7 @@ struct pins question_pins(const struct row *row, const struct stack *stack,
     if (adapters.rank > 0) pin(&pins, CHOICE_LORA, adapters_value(adapters));
     if (detail == QUESTION_COARSE) return pins;
     pin_overlap(&pins, facts, stack);
+    pin_context(&pins, facts, stack);
     if (facts->zero_group >= 0) pin(&pins, CHOICE_ZERO_GROUP, facts->zero_group);
     return pins;
 }

@@ -266,6 +266,16 @@ static void overlap_is_the_default_but_for_what_the_row_states(void **state)
     assert_int_equal(question_pins(&row, &stack, QUESTION_STATED).overlap, -1);
 }
 
+static void a_kind_of_context_parallelism_is_asked_of_a_stack_that_has_it(void **state)
+{
+    const struct stack stack = {.cp_kinds = 1u << CP_RING};
+    struct row row = read_one(*state, ", \"cp_kind\": \"ring\"");
+    assert_int_equal(question_pins(&row, &stack, QUESTION_STATED).cp_kind, CP_RING);
+    assert_int_equal(question_pins(&row, &stack, QUESTION_COARSE).cp_kind, -1);
+    row = read_one(*state, ", \"cp_kind\": \"ulysses\"");
+    assert_int_equal(question_pins(&row, &stack, QUESTION_STATED).cp_kind, -1);
+}
+
 // The recompute that is pinned for these words, -1 for none.
 static int recompute_of(void *state, const char *words, enum question_detail detail)
 {
@@ -320,6 +330,7 @@ int main(void)
         cmocka_unit_test(adapters_and_failures_are_known),
         cmocka_unit_test(a_head_is_tied_where_the_row_says_so),
         cmocka_unit_test(overlap_is_the_default_but_for_what_the_row_states),
+        cmocka_unit_test(a_kind_of_context_parallelism_is_asked_of_a_stack_that_has_it),
         cmocka_unit_test(recompute_is_read_from_the_words_of_the_source),
         cmocka_unit_test(a_sweep_differs_in_how_only),
     };
