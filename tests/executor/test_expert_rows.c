@@ -156,6 +156,63 @@ static void a_walk_meets_every_row_that_two_boxes_share(void **state)
     }
 }
 
+// One sequence of 4 tokens and 2 experts, that tokens 0, 1, 3 and 0, 2, 3 chose: its rows are
+// (expert, token) = (0, 0) (0, 1) (0, 3) (1, 0) (1, 2) (1, 3). Tokens from 1 on hold rows 1, 2, 4
+// and 5 of them, numbered 0 to 3 there; expert 1 holds rows 3 to 5.
+static void runs_are_numbered_in_both_boxes(void **state)
+{
+    static const bool CHOSEN[] = {true, true, true, false, false, true, true, true};
+    struct expert_rows rows = {.count = {1, 4, 2}};
+    expert_rows_make(*state, &rows, CHOSEN);
+    const struct held all = {.count = {1, 4, 2, COLUMNS}},
+                      tokens = {.first = {0, 1}, .count = {1, 3, 2, COLUMNS}},
+                      expert = {.first = {0, 0, 1}, .count = {1, 4, 1, COLUMNS}};
+    const struct {
+        const struct held *source, *target;
+        struct expert_run runs[3];  // source, target, count; the last is the end
+    } cases[] = {
+        {&all, &tokens, {{1, 0, 2}, {4, 2, 2}}},
+        {&tokens, &all, {{0, 1, 2}, {2, 4, 2}}},
+        {&all, &expert, {{3, 0, 3}}},
+        {&expert, &all, {{0, 3, 3}}},
+        {&tokens, &expert, {{2, 1, 2}}},
+        {&expert, &tokens, {{1, 2, 2}}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct expert_walk walk = {
+            .rows = &rows, .source_box = cases[i].source, .target_box = cases[i].target};
+        struct expert_run run;
+        for (const struct expert_run *wanted = cases[i].runs; wanted->count > 0; wanted++) {
+            assert_true(expert_rows_next(&walk, &run));
+            assert_int_equal(run.source, wanted->source);
+            assert_int_equal(run.target, wanted->target);
+            assert_int_equal(run.count, wanted->count);
+        }
+        assert_false(expert_rows_next(&walk, &run));
+    }
+}
+
+// Room is a power of two: 6 rows have room for 8, in which 7 stay, and 9 do not.
+static void arrays_stay_while_there_is_room(void **state)
+{
+    bool chosen[16] = {true, true, true, true, true, true};
+    struct expert_rows rows = {.count = {2, 4, 2}};
+    expert_rows_make(*state, &rows, chosen);
+    const int64_t *token_of = rows.token_of, *rows_of = rows.rows_of;
+    assert_int_equal(rows.row_capacity, 8);
+    assert_int_equal(rows.expert_capacity, 4);
+    chosen[15] = true;
+    expert_rows_make(*state, &rows, chosen);
+    assert_ptr_equal(rows.token_of, token_of);
+    assert_ptr_equal(rows.rows_of, rows_of);
+    chosen[14] = chosen[13] = true;
+    expert_rows_make(*state, &rows, chosen);
+    assert_ptr_not_equal(rows.token_of, token_of);
+    assert_int_equal(rows.row_capacity, 16);
+    assert_int_equal(rows.rows_of[2], 9);
+    assert_int_equal(rows.token_of[8], 7);
+}
+
 static void what_lies_outside_is_not_known(void **state)
 {
     struct draw draw = draw_start("known boxes", 13);
@@ -209,6 +266,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(boxes_have_the_rows_that_were_chosen_in_them),
         cmocka_unit_test(a_walk_meets_every_row_that_two_boxes_share),
+        cmocka_unit_test(runs_are_numbered_in_both_boxes),
+        cmocka_unit_test(arrays_stay_while_there_is_room),
         cmocka_unit_test(what_lies_outside_is_not_known),
         cmocka_unit_test(the_first_of_a_sequence_have_room),
     };
