@@ -1,6 +1,10 @@
 #include "planner/strategy/problem.h"
 #include "tests/support/test.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
 // The reader of strategy problems: what a file says, and every way in which it may be wrong.
 
 #define NODES                                                                        \
@@ -107,6 +111,13 @@ static void a_choice_is_valued(void **state)
     problem.costs.values[1] = STRATEGY_FORBIDDEN - 1;
     value = strategy_problem_value(*state, &problem, (const int[]){1, 0});
     assert_true(value.cost == STRATEGY_FORBIDDEN - 1 + 7 + 3 && value.forbidden == 0);
+    // A second edge the other way, 3 by 2: row 2, column 1 of it is 15.
+    assert_true(parse(*state,
+                      "{\"problem\":{" NODES ",\"edges\":{\"nodes\":[[0,1],[1,0]],"
+                      "\"costs\":[[0,1,2,3,4,5],[10,11,12,13,14,15]]}}}",
+                      &problem, &err));
+    value = strategy_problem_value(*state, &problem, (const int[]){1, 2});
+    assert_true(value.cost == 6 + 9 + 5 + 15);
 }
 
 static void wrong_texts_are_named_with_their_place(void **state)
@@ -200,6 +211,45 @@ static void lists_that_do_not_fit_are_named(void **state)
              "wanted 6");
 }
 
+// A node of 4096 strategies is taken, one more is not; a list of so many zeros.
+static void a_node_has_at_most_4096_strategies(void **state)
+{
+    char zeros[2 * 4097] = "0";
+    for (int count = 1; count < 4096; count++)
+        strcat(zeros + 2 * (count - 1), ",0");
+    for (int more = 0; more < 2; more++) {
+        const char *text = arena_print(
+            *state,
+            "{\"problem\":{\"nodes\":{\"costs\":[[%s]],\"usages\":[[%s]],\"intervals\":[[0,1]]},"
+            "\"edges\":{\"nodes\":[],\"costs\":[]}}}",
+            zeros, zeros);
+        struct strategy_problem problem;
+        struct err err = {0};
+        if (more == 0) assert_true(parse(*state, text, &problem, &err));
+        if (more == 1)
+            fails(*state, text,
+                  "p.json:1:31: $.problem.nodes.costs[0]: more strategies than taken: found 4097, "
+                  "wanted 4096");
+        strcat(zeros, ",0");
+    }
+}
+
+static void a_plain_file_is_loaded(void **state)
+{
+    char path[] = "/tmp/strategy-XXXXXX";
+    FILE *file = fdopen(mkstemp(path), "w");
+    assert_non_null(file);
+    fputs("{\"problem\":{" EDGES "," NODES "}}", file);
+    assert_int_equal(fclose(file), 0);
+    struct strategy_problem problem;
+    struct err err = {0};
+    assert_true(strategy_problem_load(*state, path, &problem, &err));
+    assert_int_equal(problem.node_count, 2);
+    unlink(path);
+    assert_false(strategy_problem_load(*state, path, &problem, &err));
+    assert_non_null(strstr(err.text, path));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -208,6 +258,8 @@ int main(void)
         cmocka_unit_test(a_choice_is_valued),
         cmocka_unit_test(wrong_texts_are_named_with_their_place),
         cmocka_unit_test(lists_that_do_not_fit_are_named),
+        cmocka_unit_test(a_node_has_at_most_4096_strategies),
+        cmocka_unit_test(a_plain_file_is_loaded),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
