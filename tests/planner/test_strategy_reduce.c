@@ -325,9 +325,32 @@ static void edges_that_are_sums_become_costs_of_nodes(void **state)
     assert_true(gone > 300);
 }
 
+// Between 3 and 2 choices: 0 to 5 by rows of 3, then 10 to 60 the other way round, [x][y] on to
+// [y][x], then hundreds the first way, one of them forbidden. Of a node with itself the diagonal.
+static void edges_between_the_same_nodes_add_up(void **state)
+{
+    double first[] = {0, 1, 2, 3, 4, 5}, turned[] = {10, 20, 30, 40, 50, 60},
+           again[] = {100, 200, 300, 400, 500, REDUCED_FORBIDDEN}, own[] = {7, 1, 2, 9};
+    static const double SUMS[] = {110, 241, 322, 453, 534, REDUCED_FORBIDDEN};
+    double costs[] = {1, REDUCED_FORBIDDEN};
+    struct reduced_node nodes[] = {{.count = 2, .cost = costs}, {.count = 3}};
+    struct reduced reduced = {.arena = *state, .nodes = nodes};
+    reduced_connect(&reduced, 1, 0, first);
+    reduced_connect(&reduced, 0, 1, turned);
+    reduced_connect(&reduced, 1, 0, again);
+    reduced_connect(&reduced, 0, 0, own);
+    assert_int_equal(reduced.edge_count, 1);
+    assert_int_equal(nodes[0].edge_count, 1);
+    assert_int_equal(nodes[1].edge_count, 1);
+    for (int cell = 0; cell < 6; cell++)
+        assert_true(reduced.edges[0].cost[cell] == SUMS[cell]);
+    assert_true(costs[0] == 8 && costs[1] == REDUCED_FORBIDDEN);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(edges_between_the_same_nodes_add_up),
         cmocka_unit_test(what_nothing_supports_is_dropped),
         cmocka_unit_test(what_another_dominates_is_dropped),
         cmocka_unit_test(many_choices_are_looked_at_in_samples),
