@@ -21,7 +21,7 @@ CC := $(if $(filter default,$(origin CC)),gcc,$(CC))
 FOLDERS = core topologies models plan cost_models simulator memory \
           planner validation executor reports exchange library cli
 DATA = $(wildcard $(addsuffix /*.json,topologies topologies/devices topologies/kernels \
-                  topologies/offers topologies/schema models models/zoo \
+                  topologies/offers topologies/schema models models/zoo models/defaults \
                   models/recommenders plan plan/tables cost_models cost_models/stacks \
                   cost_models/tables cost_models/schema memory reports reports/schema \
                   executor executor/results exchange))

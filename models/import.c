@@ -4,6 +4,7 @@
 #include "core/json_write.h"
 #include "core/plain.h"
 #include "core/units.h"
+#include "models/defaults.h"
 #include "models/families/family.h"
 #include "models/hub.h"
 #include "models/onnx/blocks.h"
@@ -295,6 +296,17 @@ static struct model_config *read_config(struct arena *arena, const char *name,
     return config;
 }
 
+static void put_note_first(struct arena *arena, struct model_config *config, const char *note)
+{
+    int count = 0;
+    while (config->notes && config->notes[count])
+        count++;
+    const char **notes = ARENA_NEW(arena, const char *, count + 2);
+    if (count) memcpy(notes + 1, config->notes, (size_t)count * sizeof *notes);
+    notes[0] = note;
+    config->notes = notes;
+}
+
 // Of a model that speaks what it thinks, the latter.
 struct model_config *model_read(struct arena *arena, const char *name, const struct json *object,
                                 warn_function *warn, void *context, struct err *err)
@@ -302,10 +314,20 @@ struct model_config *model_read(struct arena *arena, const char *name, const str
     assert(name && *name && "plans and messages call the model by it");
     static const char THINKER[] = "thinker_config";
     if (err->kind) return NULL;
-    if (!json_is_object(object) || !json_has(object, THINKER))
-        return read_config(arena, name, object, warn, context, err);
-    struct json thinker = json_get(object, THINKER, err);
-    return read_config(arena, name, &thinker, warn, context, err);
+    struct json thinker;
+    if (json_is_object(object) && json_has(object, THINKER)) {
+        thinker = json_get(object, THINKER, err);
+        object = &thinker;
+    }
+    const char *note = NULL;
+    struct err fault = {0};
+    const struct json *whole = err->kind ? NULL : defaults_under(arena, object, &note);
+    struct model_config *config =
+        whole ? read_config(arena, name, whole, NULL, NULL, &fault) : NULL;
+    // An error stands where the file has its cause.
+    if (!config) return read_config(arena, name, object, warn, context, err);
+    put_note_first(arena, config, note);
+    return config;
 }
 
 static bool ends_with(const char *text, const char *end)
@@ -351,17 +373,12 @@ static bool check_count(struct arena *arena, const char *path, const struct mode
 // What a model of tokens lost: why it is no stack, in front of what else is said of it.
 static void note_blocks(struct arena *arena, struct model_config *config, const char *why)
 {
-    int count = 0;
-    while (config->notes && config->notes[count])
-        count++;
-    const char **notes = ARENA_NEW(arena, const char *, count + 2);
-    if (count) memcpy(notes + 1, config->notes, (size_t)count * sizeof *notes);
-    notes[0] =
+    put_note_first(
+        arena, config,
         arena_print(arena,
                     "%s; planned as blocks of its operators, a sample as one sequence: tensor "
                     "and context parallel have nothing to split",
-                    why);
-    config->notes = notes;
+                    why));
 }
 
 // The graph is read for training, because there its weights are no constants. What is no stack of
@@ -435,10 +452,8 @@ struct model_config *model_load(struct arena *arena, const char *name, warn_func
     // What a shipped file leaves out is as its model has it (tests/models/test_import.c counts it).
     bool is_shipped = strcmp(path, wanted) != 0;
     if (config && is_shipped) config->notes = ARENA_NEW(arena, const char *, 1);
-    if (config && is_shipped && strcmp(wanted, name) != 0) {
-        config->notes = ARENA_NEW(arena, const char *, 2);
-        config->notes[0] = arena_print(arena, "%s is shipped as %s", name, wanted);
-    }
+    if (config && is_shipped && strcmp(wanted, name) != 0)
+        put_note_first(arena, config, arena_print(arena, "%s is shipped as %s", name, wanted));
     return config;
 }
 

@@ -185,7 +185,7 @@ static void a_shipped_model_needs_no_note(void **state)
 static const struct {
     const char *config, *error;
 } REFUSED[] = {
-    {"{\"model_type\": \"llama\"}",
+    {"{\"model_type\": \"llama\", \"rms_norm_eps\": 1e-5}",
      "$: missing \"vocab_size\", \"hidden_size\", \"intermediate_size\", \"num_hidden_layers\", "
      "\"num_attention_heads\"" AFTER_MISSING},
     {"{\"hiden_size\": 4096, " LLAMA_8B "}",

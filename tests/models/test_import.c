@@ -85,13 +85,73 @@ static void absent_and_odd_keys_give_the_parameters_that_transformers_counts(voi
     assert_true(checked >= 1021);
 }
 
+static struct model_config *read_line(struct arena *arena, const char *text, struct err *err)
+{
+    struct json_document document = {0};
+    if (!json_parse(arena, "mine.json", text, strlen(text), &document, err)) return NULL;
+    struct json root = json_root(&document);
+    return model_read(arena, "mine", &root, NULL, NULL, err);
+}
+
 // As the classes write themselves where nothing is said (tests/fixtures/make_default_counts.py).
 static void default_configs_have_the_parameters_that_transformers_counts(void **state)
 {
     (void)state;
-    int checked =
-        check_counts("tests/data/param_counts_defaults.tsv", "tests/data/config_defaults");
-    assert_int_equal(checked, 50);
+    int checked = check_counts("tests/data/param_counts_defaults.tsv", "models/defaults");
+    assert_int_equal(checked, 146);
+}
+
+// With nothing but its type a config is its class's default, which is said, dimension by dimension.
+// Flags and names beside it are its own; beside a number, or a key that the class does not know,
+// the dimensions have to be given.
+static void a_type_alone_is_the_default_of_its_class(void **state)
+{
+    static const char *const OTHER[] = {"{\"model_type\": \"llama\", \"hidden_size\": 64}",
+                                        "{\"model_type\": \"llama\", \"hiden_act\": \"silu\"}",
+                                        "{\"model_type\": \"llama\", \"hidden_size\": \"64\"}",
+                                        "{\"model_type\": \"llama\", \"rope_parameters\": {}}"};
+    struct err err = {0};
+    struct model_config *alone = read_line(*state, "{\"model_type\": \"llama\"}", &err);
+    assert_string_equal(err.text, "");
+    assert_int_equal(model_graph(*state, alone, &(struct import_options){0})->parameter_count,
+                     6738415616);
+    assert_non_null(strstr(alone->notes[0], "models/defaults/llama.json"));
+    assert_non_null(strstr(alone->notes[0], " 5.24.0 "));
+    assert_non_null(strstr(alone->notes[0], "intermediate_size 11008, "));
+    struct model_config *tied = read_line(
+        *state, "{\"model_type\": \"llama\", \"tie_word_embeddings\": true, \"bos_token_id\": 1}",
+        &err);
+    assert_string_equal(err.text, "");
+    assert_int_equal(model_graph(*state, tied, &(struct import_options){0})->parameter_count,
+                     6738415616 - 32000 * 4096);
+    for (size_t i = 0; i < sizeof OTHER / sizeof *OTHER; i++) {
+        err = (struct err){0};
+        assert_null(read_line(*state, OTHER[i], &err));
+        assert_int_equal(err.kind, ERR_INPUT);
+    }
+}
+
+// Every type that has a file of defaults, from its name alone, counted by transformers.
+static void types_alone_have_the_parameters_that_transformers_counts(void **state)
+{
+    FILE *file = fopen("tests/data/param_counts_defaults.tsv", "r");
+    assert_non_null(file);
+    char type[128];
+    long long expected = 0;
+    (void)state;
+    while (fscanf(file, "%127s %lld %*[^\n]", type, &expected) == 2) {
+        struct arena arena = {0};
+        struct err err = {0};
+        struct model_config *config =
+            read_line(&arena, arena_print(&arena, "{\"model_type\": \"%s\"}", type), &err);
+        assert_string_equal(err.text, "");
+        const struct import_options options = {.flash = true};
+        int64_t count = model_graph(&arena, config, &options)->parameter_count;
+        if (count != expected) fail_msg("%s: %lld", type, (long long)count);
+        assert_non_null(strstr(config->notes[0], type));
+        arena_free(&arena);
+    }
+    fclose(file);
 }
 
 // Mamba2 by default, as transformers wrote it: Infinity, which is no JSON, and as a word in a text.
@@ -328,6 +388,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shipped_models_have_the_parameters_that_transformers_counts),
         cmocka_unit_test(default_configs_have_the_parameters_that_transformers_counts),
+        cmocka_unit_test(a_type_alone_is_the_default_of_its_class),
+        cmocka_unit_test(types_alone_have_the_parameters_that_transformers_counts),
         cmocka_unit_test(what_python_has_no_bound_for_is_read),
         cmocka_unit_test(absent_and_odd_keys_give_the_parameters_that_transformers_counts),
         cmocka_unit_test(a_wrong_config_is_answered_with_its_place),
