@@ -405,7 +405,7 @@ test_programs: $(TESTS) $(BUILD)/meshwright $(PLUGINS) $(BUILD)/tests/malloc_fai
 # sanitizers: with them `make test` would take three times as long.
 LONG_SCRIPTS = adding batch_cap calibrate_cuda checkpoint dcp deep device_memory drawn_runs \
                executed gpu_run huggingface install io_fail io_fail_runs joined launches local \
-               malloc_fail names planted readers report reshard restart run run_attention \
+               malloc_fail names planted policies readers report reshard restart run run_attention \
                run_experts run_nodes schema schemas strategy terminal trace training \
                transcript_long validate whatif whatif_modes
 LONG_PROGRAMS = anchor auto_pins branches_search calibrate_device communicator_mpi cuda_sdpa \
