@@ -11,6 +11,9 @@
 
 enum { TORUS_DIMENSIONS_MAX = 3 };
 
+// The least that a cluster's file may say of a rate, in bytes/s; see DEVICE_RATE_LOW.
+#define LINK_RATE_LOW 1e5
+
 struct intra_fabric {
     const char *kind;  // a row of cost_models/fabrics.json: "nvswitch", "nvlink", "pcie", ...
     double bandwidth_bytes_per_s;

@@ -33,8 +33,6 @@ static const struct json_field NODE_FIELDS[] = {
     {0},
 };
 
-#define LINK_RATE_LOW 1e5  // bytes/s; see DEVICE_RATE_LOW
-
 static const struct json_field INTRA_FIELDS[] = {
     {JSON_TEXT(struct intra_fabric, kind)},
     {JSON_F64(struct intra_fabric, bandwidth_bytes_per_s, 1, 1e15)},

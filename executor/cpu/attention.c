@@ -116,7 +116,7 @@ static void attend_block(const struct attend *a, const struct head *head, struct
 const char *cpu_attention(struct cpu_device *device, const struct kernel_call *call)
 {
     struct attend a;
-    struct running state;
+    struct running state = {0};
     struct kernel_call folded = *call;
     const char *fault = call_fold_attention(&folded, 0);
     if (!fault) fault = attend_read(&a, &folded, 0);

@@ -136,9 +136,9 @@ static struct cluster *make_cluster(struct arena *arena, const struct calibratio
     int ranks = calibration->rank_count;
     struct cluster *cluster = ARENA_NEW(arena, struct cluster, 1);
     struct node_group *node = ARENA_NEW(arena, struct node_group, 1);
-    double copy = fmax(calibration->copy_bytes_per_s, 1), pcie = copy / 2;
+    double copy = fmax(calibration->copy_bytes_per_s, 2 * LINK_RATE_LOW), pcie = copy / 2;
     if (facts->device) {
-        copy = fmax(calibration->host_copy_bytes_per_s, 2);
+        copy = fmax(calibration->host_copy_bytes_per_s, 2 * LINK_RATE_LOW);
         pcie = fmin(calibration->to_host_bytes_per_s, calibration->from_host_bytes_per_s);
     }
     *node = (struct node_group){
@@ -150,7 +150,7 @@ static struct cluster *make_cluster(struct arena *arena, const struct calibratio
         .host = {.memory_bytes = facts->memory_bytes,
                  .memory_bandwidth_bytes_per_s = copy,
                  .cores = facts->core_count,
-                 .pcie_bytes_per_s = fmax(pcie, 1)},
+                 .pcie_bytes_per_s = fmax(pcie, LINK_RATE_LOW)},
     };
     *cluster = (struct cluster){
         .name = "local",
