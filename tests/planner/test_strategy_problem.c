@@ -230,7 +230,7 @@ static void a_node_has_at_most_4096_strategies(void **state)
             fails(*state, text,
                   "p.json:1:31: $.problem.nodes.costs[0]: more strategies than taken: found 4097, "
                   "wanted 4096");
-        strcat(zeros, ",0");
+        if (more == 0) strcat(zeros, ",0");
     }
 }
 
