@@ -118,7 +118,7 @@ const struct json *defaults_under(struct arena *arena, const struct json *object
     const struct json *merged = merge(arena, object, &defaults);
     if (!merged) return NULL;
     *note = arena_print(arena,
-                        "%s: no dimension is given, taken as transformers %s has them for %s "
+                        "%s: no number is given, taken as transformers %s has them for %s "
                         "(models/defaults/%s.json): %s",
                         object->document->path, text_at(&defaults, "transformers_version"), type,
                         type, numbers_of(arena, &defaults, "", ""));

@@ -8,7 +8,7 @@ struct arena;
 // tests/fixtures/make_default_counts.py.
 
 // A config that has no number: its flags and names over the defaults of its model_type, and in
-// `note` the dimensions that were taken. NULL, and `note` as it was, where the config has a number,
+// `note` the numbers that were taken. NULL, and `note` as it was, where the config has a number,
 // a part or a key that its class does not know, or where no defaults are shipped: then what it
 // lacks has to be given.
 const struct json *defaults_under(struct arena *arena, const struct json *object,

@@ -188,11 +188,14 @@ static int next_size(const struct splitting *splitting, const struct parallel *f
     return 0;
 }
 
+// How much slower than the best a plan may be that is looked at more closely: with it 4 of 240
+// drawn questions miss the best of all splits, by 1.3 % at most.
+static const double NEAR_RATIO = 1.1;
+
 // A plan with other turns may be best with other layers: one that is hardly slower gets them first.
 static bool take_settled(struct splitting *splitting, const struct parallel *parallel,
                          struct candidate *best)
 {
-    static const double NEAR_RATIO = 1.1;
     struct candidate played;
     bool is_near = uneven_play(&splitting->split, parallel, &played) &&
                    played.cost.step_s < NEAR_RATIO * best->cost.step_s;
@@ -270,7 +273,6 @@ static void climb(struct splitting *splitting, struct candidate *best)
 // The best one is climbed from again, unless the best chain is so much faster that it stays behind.
 static void settle(struct splitting *splitting, bool is_wanted, const struct search_result *chains)
 {
-    static const double NEAR_RATIO = 1.1;
     struct ranking *ranking = &splitting->ranking;
     const struct candidate *chain = chains->best_count > 0 ? &chains->best[0] : NULL;
     ranking_sort(ranking);
