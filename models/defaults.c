@@ -4,6 +4,7 @@
 #include "core/json_write.h"
 #include "core/units.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Whether a key says what a file is, or is the number of a token: nothing of the model.
@@ -40,7 +41,7 @@ static const char *text_at(const struct json *object, const char *key)
     return fault.kind ? NULL : text;
 }
 
-static bool is_bare(const struct json *object, const struct json *defaults)
+static bool has_numbers(const struct json *object)
 {
     struct err fault = {0};
     int count = json_member_count(object, &fault);
@@ -48,10 +49,21 @@ static bool is_bare(const struct json *object, const struct json *defaults)
         struct json member = json_item(object, i);
         if (is_aside(json_key(&member))) continue;
         if (json_is_number(&member) || json_is_object(&member) || json_is_array(&member))
-            return false;
-        if (!stands_in(defaults, json_key(&member))) return false;
-        if (json_is_text(&member) && json_has(defaults, json_key(&member)) &&
-            !text_at(defaults, json_key(&member)))
+            return true;
+    }
+    return false;
+}
+
+static bool knows_keys(const struct json *defaults, const struct json *object)
+{
+    struct err fault = {0};
+    int count = json_member_count(object, &fault);
+    for (int i = 0; i < count; i++) {
+        struct json member = json_item(object, i);
+        const char *key = json_key(&member);
+        if (is_aside(key)) continue;
+        if (!stands_in(defaults, key)) return false;
+        if (json_is_text(&member) && json_has(defaults, key) && !text_at(defaults, key))
             return false;
     }
     return true;
@@ -104,17 +116,20 @@ static const struct json *merge(struct arena *arena, const struct json *object,
     return root;
 }
 
-const struct json *defaults_under(struct arena *arena, const struct json *object, const char **note)
+const struct json *defaults_under(struct arena *arena, const struct json *object, const char **note,
+                                  struct err *err)
 {
+    assert(note && !err->kind);
     struct err fault = {0};
     struct json_document document = {0};
     const char *type = json_is_object(object) ? text_at(object, "model_type") : NULL;
-    if (!type || strspn(type, "abcdefghijklmnopqrstuvwxyz0123456789_-") != strlen(type))
+    if (!type || strspn(type, "abcdefghijklmnopqrstuvwxyz0123456789_-") != strlen(type) ||
+        has_numbers(object))
         return NULL;
     const char *path = file_find_data(arena, "models/defaults", type, "defaults", &fault);
-    if (!path || !json_load(arena, path, &document, &fault)) return NULL;
+    if (!path || !json_load(arena, path, &document, err)) return NULL;
     struct json defaults = json_root(&document);
-    if (!is_bare(object, &defaults)) return NULL;
+    if (!knows_keys(&defaults, object)) return NULL;
     const struct json *merged = merge(arena, object, &defaults);
     if (!merged) return NULL;
     *note = arena_print(arena,

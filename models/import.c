@@ -321,7 +321,7 @@ struct model_config *model_read(struct arena *arena, const char *name, const str
     }
     const char *note = NULL;
     struct err fault = {0};
-    const struct json *whole = err->kind ? NULL : defaults_under(arena, object, &note);
+    const struct json *whole = err->kind ? NULL : defaults_under(arena, object, &note, err);
     struct model_config *config =
         whole ? read_config(arena, name, whole, NULL, NULL, &fault) : NULL;
     // An error stands where the file has its cause.

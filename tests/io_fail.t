@@ -15,6 +15,8 @@ every($_, '') for 'models', 'clusters', 'devices', 'stacks', 'schema', 'schema p
     'completion bash', 'man plan', 'help plan';
 every("plan $work -o $tmp/out/p.json", 'p.json');
 every("plan $work --json -o $tmp/out/p.json", 'p.json');
+my $bare = write_text("$tmp/bare.json", '{"model_type": "gpt2"}');
+every('plan ' . ($work =~ s/\S+/$bare/r) . " -o $tmp/out/p.json", 'p.json');
 my $layouts = write_text("$tmp/a.txt", "attention.out: seq/tp\n");
 every("plan $work --annotate $layouts -o $tmp/out/p.json", 'p.json');
 every("plan $work --per-operator -o $tmp/out/p.json", 'p.json');
