@@ -5,10 +5,9 @@
 #include "core/plain.h"
 #include "core/units.h"
 #include "models/defaults.h"
+#include "models/exported.h"
 #include "models/families/family.h"
 #include "models/hub.h"
-#include "models/onnx/blocks.h"
-#include "models/onnx/stack.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -296,7 +295,7 @@ static struct model_config *read_config(struct arena *arena, const char *name,
     return config;
 }
 
-static void put_note_first(struct arena *arena, struct model_config *config, const char *note)
+void model_note_first(struct arena *arena, struct model_config *config, const char *note)
 {
     int count = 0;
     while (config->notes && config->notes[count])
@@ -326,19 +325,8 @@ struct model_config *model_read(struct arena *arena, const char *name, const str
         whole ? read_config(arena, name, whole, NULL, NULL, &fault) : NULL;
     // An error stands where the file has its cause.
     if (!config) return read_config(arena, name, object, warn, context, err);
-    put_note_first(arena, config, note);
+    model_note_first(arena, config, note);
     return config;
-}
-
-static bool ends_with(const char *text, const char *end)
-{
-    size_t length = strlen(text), tail = strlen(end);
-    return length >= tail && strcmp(text + length - tail, end) == 0;
-}
-
-static bool is_exported(const char *path)
-{
-    return ends_with(path, ".onnx") || ends_with(path, ".pt2") || ends_with(path, ".mlir");
 }
 
 // The file's name without .json, .onnx, .pt2 or .mlir; of a config.json, which is what the hub
@@ -347,66 +335,14 @@ static const char *base_name(struct arena *arena, const char *path)
 {
     const char *slash = strrchr(path, '/');
     char *name = arena_copy(arena, slash ? slash + 1 : path);
-    if (ends_with(name, ".json") || is_exported(name)) *strrchr(name, '.') = '\0';
+    char *end = strrchr(name, '.');
+    if (end && (strcmp(end, ".json") == 0 || exported_is(name))) *end = '\0';
     plain_make(name);
     if (!slash || slash == path || strcmp(name, "config") != 0) return name;
     const char *folder = arena_print(arena, "%.*s", (int)(slash - path), path);
     slash = strrchr(folder, '/');
     if (slash) folder = slash + 1;
     return *folder == '.' || !*folder ? name : folder;
-}
-
-// A stack of layers is the model of a config, which is exact: the same number of parameters.
-// An exported model and the config it was recognised as must agree to the last parameter.
-static bool check_count(struct arena *arena, const char *path, const struct model_config *config,
-                        const struct onnx_stack *stack, struct err *err)
-{
-    const struct import_options options = {.flash = true};
-    int64_t own = model_graph(arena, config, &options)->parameter_count;
-    int64_t apart = own - stack->parameter_elements;
-    int64_t whole = stack->parameter_elements + stack->head_elements;
-    if (apart == 0 || apart == stack->head_elements) return true;
-    return err_set(err, ERR_INPUT, "%s: recognised as %s with %lld parameters, the file has %lld",
-                   path, config->model_type, (long long)own, (long long)whole);
-}
-
-// What a model of tokens lost: why it is no stack, in front of what else is said of it.
-static void note_blocks(struct arena *arena, struct model_config *config, const char *why)
-{
-    put_note_first(
-        arena, config,
-        arena_print(arena,
-                    "%s; planned as blocks of its operators, a sample as one sequence: tensor "
-                    "and context parallel have nothing to split",
-                    why));
-}
-
-// The graph is read for training, because there its weights are no constants. What is no stack of
-// layers is planned as blocks of its operators. Of a model of tokens that cannot be either, the
-// line says why its layers are unknown.
-static struct model_config *load_onnx(struct arena *arena, const char *path, warn_function *warn,
-                                      void *context, struct err *err)
-{
-    const struct onnx_options options = {.batch = 1, .training = true};
-    struct onnx_graph *graph = onnx_load(arena, path, &options, err);
-    if (!graph) return NULL;
-    struct err no_stack = {0};
-    bool has_tokens = onnx_reads_tokens(graph);
-    struct onnx_stack *stack = onnx_stack_find(arena, path, graph, &no_stack);
-    const char *text = stack ? stack->config : onnx_blocks(arena, path, graph, err);
-    if (!text && has_tokens) {
-        const char *why = arena_copy(arena, err->text);
-        *err = (struct err){0};
-        err_set(err, ERR_INPUT, "%s; nor are there blocks: %s", no_stack.text, why);
-    }
-    struct json_document document = {0};
-    if (!text || !json_parse(arena, path, text, strlen(text), &document, err)) return NULL;
-    struct json root = json_root(&document);
-    struct model_config *config =
-        model_read(arena, base_name(arena, path), &root, warn, context, err);
-    if (config && stack && !check_count(arena, path, config, stack, err)) return NULL;
-    if (config && !stack && has_tokens) note_blocks(arena, config, no_stack.text);
-    return config;
 }
 
 // What has no bound Python writes as Infinity, which is no JSON (time_step_limit of mamba2): read
@@ -440,7 +376,8 @@ static bool load_config(struct arena *arena, const char *path, struct json_docum
 struct model_config *model_load(struct arena *arena, const char *name, warn_function *warn,
                                 void *context, struct err *err)
 {
-    if (is_exported(name)) return load_onnx(arena, name, warn, context, err);
+    if (exported_is(name))
+        return exported_load(arena, name, base_name(arena, name), warn, context, err);
     const char *wanted = hub_model(arena, name, err);
     const char *path = wanted ? file_find_data(arena, "models/zoo", wanted, "model", err) : NULL;
     if (!path) return NULL;
@@ -453,7 +390,7 @@ struct model_config *model_load(struct arena *arena, const char *name, warn_func
     bool is_shipped = strcmp(path, wanted) != 0;
     if (config && is_shipped) config->notes = ARENA_NEW(arena, const char *, 1);
     if (config && is_shipped && strcmp(wanted, name) != 0)
-        put_note_first(arena, config, arena_print(arena, "%s is shipped as %s", name, wanted));
+        model_note_first(arena, config, arena_print(arena, "%s is shipped as %s", name, wanted));
     return config;
 }
 

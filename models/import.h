@@ -36,6 +36,8 @@ MUST_CHECK struct model_config *model_read(struct arena *arena, const char *name
                                            const struct json *object,
                                            void (*warn)(void *context, const char *line),
                                            void *context, struct err *err);
+// Puts a line in front of what is said of a config.
+void model_note_first(struct arena *arena, struct model_config *config, const char *note);
 // Never fails: what can be wrong was checked by model_load.
 struct graph *model_graph(struct arena *arena, const struct model_config *config,
                           const struct import_options *options);

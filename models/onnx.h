@@ -14,7 +14,8 @@
 // becomes the batch, and one that falls short by just the batch is multiplied by it. Weights whose
 // bytes stand in other files are fine: only shapes are needed. Files up to 2 GiB, protobuf's limit.
 //
-// Training. The loss is softmax cross-entropy where the model has one output that depends on
+// Training. A loss that the file ends with, SoftmaxCrossEntropyLoss or NegativeLogLikelihoodLoss,
+// is the loss; else it is softmax cross-entropy where the model has one output that depends on
 // weights, of rank 2 or more; else the mean of all such outputs. Trained are the constants of
 // floats and rank >= 1 that an operator is differentiable in (so not the statistics of
 // BatchNormalization). A parameter used twice has one gradient. Later contributions to a gradient
@@ -80,9 +81,10 @@ struct onnx_graph {
 };
 
 struct onnx_options {
-    int64_t batch;  // for the dimension of inputs that has no value; replaces a first dimension of
-                    // 1 as well; 0 = as the model says, 1 where it says nothing
-    bool training;  // backward and update as well
+    int64_t batch;   // for the dimension of inputs that has no value; replaces a first dimension of
+                     // 1 as well; 0 = as the model says, 1 where it says nothing
+    int64_t length;  // for other dimensions of inputs that have no value; 0 = they are an error
+    bool training;   // backward and update as well
     int moment_count;  // optimizer states of a parameter's size (adamw 2, sgd 0 or 1)
 };
 

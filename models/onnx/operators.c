@@ -113,6 +113,10 @@ static const struct onnx_operator OPERATORS[] = {
     {"Softmax", shape_normalized, 1, 1, 1, 0, TRAIT_IN_PLACE, 0, 5, READS_OUTPUT},
     {"LogSoftmax", shape_normalized, 1, 1, 1, 0, TRAIT_IN_PLACE, 0, 5, READS_OUTPUT},
 
+    // The loss of training is that of their scores (models/onnx/read.c).
+    {"SoftmaxCrossEntropyLoss", shape_loss, 2, 2, 2, 0, 0, 0, 5, NO_GRADIENT},
+    {"NegativeLogLikelihoodLoss", shape_loss, 2, 2, 1, 0, 0, 0, 1, NO_GRADIENT},
+
     UNARY("Relu", 1, READS_OUTPUT),
     UNARY("LeakyRelu", 2, READS_OUTPUT),
     UNARY("ThresholdedRelu", 1, READS_OUTPUT),

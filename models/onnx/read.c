@@ -9,6 +9,7 @@
 #include "models/onnx/operators.h"
 #include "models/onnx/program.h"
 #include "models/onnx/sequence.h"
+#include "models/onnx/shape.h"
 #include "models/pt2.h"
 #include "models/stablehlo.h"
 
@@ -71,7 +72,8 @@ static bool read_dim(struct onnx_model *model, const Onnx__GraphProto *graph,
     const Onnx__TensorShapeProto__Dimension *dim = shape->dim[i];
     int64_t batch = model->options.batch;
     if (!dim->has_dim_value) {
-        if (i > 0 && !names_batch(graph, dim->dim_param)) {
+        bool is_open = i > 0 && !names_batch(graph, dim->dim_param);
+        if (is_open && model->options.length == 0) {
             return err_set(model->err, ERR_INPUT,
                            "%s: dimension %zu (%.100s) of input %.300s has no value, and only the "
                            "first one, the batch, may have none",
@@ -79,8 +81,8 @@ static bool read_dim(struct onnx_model *model, const Onnx__GraphProto *graph,
                            printable(model->arena, dim->dim_param ? dim->dim_param : "no name"),
                            value->name);
         }
-        *size = batch ? batch : 1;
-        *is_batch = true;
+        *size = is_open ? model->options.length : batch ? batch : 1;
+        *is_batch = !is_open;
         return true;
     }
     *size = dim->dim_value;
@@ -265,6 +267,41 @@ static bool infer(struct onnx_model *model)
     return true;
 }
 
+// Training makes the logarithms of probabilities itself where a model does not end with them.
+static bool check_scores(const struct onnx_model *model, const struct onnx_call *loss)
+{
+    bool is_log = false, is_softmax = false;
+    for (int i = 0; i < model->call_count; i++) {
+        const struct onnx_call *call = &model->calls[i];
+        if (call->outputs[0] != loss->inputs[0]) continue;
+        is_log = strcmp(call->type, "LogSoftmax") == 0;
+        is_softmax = is_log || strcmp(call->type, "Softmax") == 0;
+    }
+    bool wants_log = strcmp(loss->type, "NegativeLogLikelihoodLoss") == 0;
+    return (wants_log ? is_log : !is_softmax) ||
+           call_fail(model, loss,
+                     wants_log ? "what a LogSoftmax makes is wanted"
+                               : "scores are wanted, no probabilities");
+}
+
+// A model that ends with its loss has the scores of it in place of all outputs: training adds the
+// loss again, with its gradient and labels of its own.
+static bool take_loss(struct onnx_model *model)
+{
+    const struct onnx_call *loss = NULL;
+    for (int i = 0; i < model->call_count; i++) {
+        const struct onnx_call *call = &model->calls[i];
+        if (call->row->shape != shape_loss) continue;
+        if (loss || !model->values[call->outputs[0]].is_output)
+            return call_fail(model, call, "one loss is wanted, which is an output of the model");
+        loss = call;
+        if (!check_scores(model, loss)) return false;
+    }
+    for (int i = 0; i < model->value_count && loss; i++)
+        model->values[i].is_read = model->values[i].is_output = i == loss->inputs[0];
+    return true;
+}
+
 static bool mark_outputs(struct onnx_model *model, const Onnx__GraphProto *graph,
                          const struct names *names)
 {
@@ -280,7 +317,7 @@ static bool mark_outputs(struct onnx_model *model, const Onnx__GraphProto *graph
     if (graph->n_output == 0) {
         return err_set(model->err, ERR_INPUT, "%s: the model has no output", model->path);
     }
-    return true;
+    return take_loss(model);
 }
 
 // A constant mask is alike for all heads; a table of biases is not. What is written into a tensor

@@ -13,7 +13,7 @@ shape_function shape_same, shape_broadcast, shape_compare, shape_where, shape_ca
     shape_variadic, shape_bool;
 // Contractions, reductions, normalisations: shape_reduce.c
 shape_function shape_matmul, shape_grouped_matmul, shape_gemm, shape_reduce, shape_arg,
-    shape_einsum, shape_normalized, shape_batch_norm, shape_top_k;
+    shape_einsum, shape_normalized, shape_batch_norm, shape_top_k, shape_loss;
 // Fused attention: shape_attention.c
 shape_function shape_attention;
 // Recurrent networks, and how many products a step of one is: shape_recurrent.c

@@ -245,3 +245,18 @@ bool shape_einsum(const struct onnx_model *model, struct onnx_call *call)
     call->flop = 2 * equation.all;
     return set_output(model, call, 0, call_input(model, call, 0)->element, rank, dims);
 }
+
+// The mean of the cross-entropy of rows of scores, or of their logarithms.
+bool shape_loss(const struct onnx_model *model, struct onnx_call *call)
+{
+    const struct onnx_value *scores = call_input(model, call, 0);
+    if (scores->rank != 2)
+        return call_fail(model, call, "scores of %d dimensions, rows of classes are wanted",
+                         scores->rank);
+    if (attribute_has(call, "reduction") && !attribute_is(call, "reduction", "mean"))
+        return call_fail(model, call, "a loss that is no mean");
+    if (call->output_count > 1 && call->outputs[1] >= 0 &&
+        !set_output(model, call, 1, scores->element, scores->rank, scores->dims))
+        return false;
+    return set_output(model, call, 0, scores->element, 0, NULL);
+}

@@ -412,6 +412,20 @@ bool stack_read_layers(struct stack_finder *f, int each, struct stack_layer *lay
     return fold(f, each) && read_layer(f, each, layer);
 }
 
+// The layers of a gpt2 that was never trained come without any biases, though its norms have
+// theirs.
+static const char *put_back_biases(struct arena *arena, struct stack_finder *f, int in_layers,
+                                   struct stack_layer *shape)
+{
+    if (!f->norm_has_bias || f->position_count == 0 || shape->qkv_bias || shape->out_bias ||
+        shape->mlp_bias)
+        return NULL;
+    shape->qkv_bias = shape->out_bias = shape->mlp_bias = true;
+    for (int i = 0; i < in_layers; i++)
+        f->products[i].has_bias = true;
+    return stack_note_biases(arena, f);
+}
+
 static struct onnx_stack *finish(struct arena *arena, struct stack_finder *f)
 {
     struct stack_layer shape = {0};
@@ -428,11 +442,13 @@ static struct onnx_stack *finish(struct arena *arena, struct stack_finder *f)
     int each = in_layers / f->softmax_count;
     bool is_tied = head->weight == f->table;
     if (!stack_read_layers(f, each, &shape)) return NULL;
+    const char *note = put_back_biases(arena, f, in_layers, &shape);
     if (!stack_put_family(f, &shape, is_tied, is_masked, &writer)) return NULL;
     struct onnx_stack *stack = ARENA_NEW(arena, struct onnx_stack, 1);
     stack->config = writer.text;
     stack->parameter_elements = count_parameters(f);
     stack->head_elements = head->in * head->out;
+    stack->note = note;
     return stack;
 }
 

@@ -16,6 +16,7 @@ struct onnx_stack {
     const char *config;          // text of a config.json
     int64_t parameter_elements;  // of all weights that were recognised, but for the head's
     int64_t head_elements;
+    const char *note;  // what was taken that the file does not say; NULL: nothing
 };
 
 // `graph` must have been read for training: there the weights are not folded into constants.

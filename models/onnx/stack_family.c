@@ -9,6 +9,14 @@ static bool fail(struct stack_finder *f, const char *why)
     return err_set(f->err, ERR_INPUT, "%s: %s", f->path, why);
 }
 
+const char *stack_note_biases(struct arena *arena, const struct stack_finder *f)
+{
+    return arena_print(arena,
+                       "%s: biases are not there, as exporters leave zeros out; planned with all "
+                       "that its family has",
+                       f->path);
+}
+
 void stack_put_epsilon(const struct stack_finder *f, const char *key, struct json_writer *writer)
 {
     char text[32];

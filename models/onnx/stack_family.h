@@ -25,11 +25,11 @@ struct stack_finder {
     int softmax_count, layer_norm_count, rms_norm_count, rotation_count;
     double epsilon;   // of all norms; 0: not known
     int scale_count;  // products of tokens with a vector of weights: those of rms norms
-    // Of pictures: the side of one and of a patch, its channels, and whether the token of a class
-    // stands in front of the patches.
-    int64_t picture_side, patch_side, channel_count;
-    bool has_class;
+    // Of pictures: the side of one and of a patch, its channels, and how many copies there are
+    // of the token of a class in front of the patches; 0: there is none.
+    int64_t picture_side, patch_side, channel_count, class_copies;
     bool norm_has_bias, has_mask;
+    bool lacks_bias;         // of the patches or the head of an encoder of pictures
     bool has_rows;           // positions were folded into a constant
     const char *activation;  // type of the operator
 };
@@ -44,6 +44,9 @@ struct stack_layer {
 // stack_family.c
 void stack_put_epsilon(const struct stack_finder *finder, const char *key,
                        struct json_writer *writer);
+// That biases were put back, which exporters leave out where they are zeros, as those of a model
+// that was never trained are. stack_family.c
+const char *stack_note_biases(struct arena *arena, const struct stack_finder *finder);
 // The initializer that a tensor is, or is another view of; -1 if it is none. stack.c
 int stack_source(const struct stack_finder *finder, int tensor);
 // What all layers of that many products each are; false and an error where they are not alike, or

@@ -17,8 +17,7 @@ bool stack_see_patches(struct stack_finder *f, const struct onnx_node *node)
     const struct onnx_tensor *weight = tensor_of(f, node->inputs[1]);
     const struct onnx_tensor *out = tensor_of(f, node->outputs[0]);
     bool is_it = f->table < 0 && f->product_count == 0 && f->patch_side == 0 && x->rank == 4 &&
-                 weight->rank == 4 && stack_source(f, node->inputs[1]) >= 0 &&
-                 node->input_count == 3 && node->windows;
+                 weight->rank == 4 && stack_source(f, node->inputs[1]) >= 0 && node->windows;
     for (int i = 0; i < 2 && is_it; i++) {
         const struct window *window = &node->windows[i];
         is_it = window->taps == window->stride && window->dilation == 1 && window->pad == 0 &&
@@ -30,6 +29,7 @@ bool stack_see_patches(struct stack_finder *f, const struct onnx_node *node)
     f->patch_side = weight->dims[2];
     f->channel_count = weight->dims[1];
     f->hidden = weight->dims[0];
+    f->lacks_bias = node->input_count < 3;
     f->batch = out->dims[0];
     f->seq_len = out->dims[2] * out->dims[3] + 1;
     return true;
@@ -48,9 +48,10 @@ void stack_see_class(struct stack_finder *f, const struct onnx_node *node)
             maker = f->maker[tensor];
         }
         const struct onnx_tensor *token = tensor_of(f, tensor);
-        bool is_token = stack_source(f, tensor) >= 0 && token->rank == 3 && token->dims[0] == 1 &&
-                        token->dims[1] == 1;
-        f->has_class = f->has_class || is_token;
+        // Exporters give each picture a copy of the token.
+        bool is_token = stack_source(f, tensor) >= 0 && token->rank == 3 && token->dims[1] == 1 &&
+                        (token->dims[0] == 1 || token->dims[0] == f->batch);
+        if (is_token) f->class_copies = token->dims[0];
     }
 }
 
@@ -74,12 +75,14 @@ static bool is_vit(const struct stack_finder *f, const struct stack_layer *layer
     bool is_known =
         f->activation && (strcmp(f->activation, "Tanh") == 0 || strcmp(f->activation, "Erf") == 0 ||
                           strcmp(f->activation, "Relu") == 0);
-    return f->has_class && f->position_count == f->seq_len && f->norm_has_bias && is_known &&
+    // Exporters make one of weights that are equal, as those of norms that were never trained.
+    int64_t most = count_parameters(f) + (f->class_copies - 1) * f->hidden;
+    return f->class_copies > 0 && f->position_count == f->seq_len && f->norm_has_bias && is_known &&
            f->layer_norm_count == 2 * f->softmax_count + 1 && f->rms_norm_count == 0 &&
            f->scale_count == 0 && f->rotation_count == 0 && f->second_count == 0 &&
            !layer->is_gated && f->head_count * f->head_dim == f->hidden &&
            layer->kv_head_count == f->head_count && layer->out_bias && layer->mlp_bias &&
-           count_parameters(f) == f->graph->parameter_elements;
+           f->graph->parameter_elements <= most;
 }
 
 static const char *put_config(const struct stack_finder *f, const struct stack_layer *layer,
@@ -109,10 +112,12 @@ static const char *put_config(const struct stack_finder *f, const struct stack_l
 struct onnx_stack *stack_finish_picture(struct arena *arena, struct stack_finder *f)
 {
     struct stack_layer layer = {0};
-    const struct stack_product *head = &f->products[f->product_count - 1];
+    struct stack_product *head = &f->products[f->product_count - 1];
     int in_layers = f->product_count - 1;
     bool is_stack = f->softmax_count > 0 && in_layers > 0 && in_layers % f->softmax_count == 0 &&
-                    head->in == f->hidden && head->has_bias;
+                    head->in == f->hidden;
+    f->lacks_bias = f->lacks_bias || !head->has_bias;
+    head->has_bias = true;
     if (!is_stack || !stack_read_layers(f, in_layers / f->softmax_count, &layer) ||
         !is_vit(f, &layer)) {
         fail(f, "no encoder of pictures that is recognised");
@@ -120,6 +125,7 @@ struct onnx_stack *stack_finish_picture(struct arena *arena, struct stack_finder
     }
     struct onnx_stack *stack = ARENA_NEW(arena, struct onnx_stack, 1);
     stack->config = put_config(f, &layer, arena);
-    stack->parameter_elements = f->graph->parameter_elements;
+    stack->parameter_elements = count_parameters(f);
+    if (f->lacks_bias) stack->note = stack_note_biases(arena, f);
     return stack;
 }

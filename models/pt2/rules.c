@@ -72,6 +72,8 @@ static const struct pt2_rule RULES[] = {
      pt2_attention, NULL},
     {"softmax _softmax", pt2_softmax, "Softmax"},
     {"log_softmax _log_softmax", pt2_softmax, "LogSoftmax"},
+    {"cross_entropy_loss", pt2_loss, "SoftmaxCrossEntropyLoss"},
+    {"nll_loss nll_loss_nd", pt2_loss, "NegativeLogLikelihoodLoss"},
     {"mean", pt2_reduce, "ReduceMean"},
     {"sum", pt2_reduce, "ReduceSum"},
     {"amax any", pt2_reduce, "ReduceMax"},

@@ -46,7 +46,7 @@ pt2_maker pt2_recurrent, pt2_embedding_bag;
 pt2_maker pt2_pad, pt2_tile, pt2_repeat_each, pt2_roll, pt2_flip, pt2_unbind, pt2_triangle,
     pt2_shuffle, pt2_scatter;
 pt2_maker pt2_addcmul, pt2_einsum, pt2_glu, pt2_square, pt2_prelu, pt2_rsub, pt2_variance,
-    pt2_variance_mean, pt2_arg, pt2_top, pt2_instance_norm, pt2_weight_norm;
+    pt2_variance_mean, pt2_arg, pt2_top, pt2_loss, pt2_instance_norm, pt2_weight_norm;
 
 // The first argument, which must be a tensor.
 const struct draft_value *pt2_first(const struct pt2_node *node);

@@ -231,3 +231,18 @@ bool pt2_weight_norm(struct pt2_node *node, const char *type)
     draft_put(draft, "Mul", node->outputs[0]->name, 2, (const char *const[]){v->name, factor});
     return !node->program->err->kind;
 }
+
+// Labels that are to be ignored are the data's affair.
+bool pt2_loss(struct pt2_node *node, const char *type)
+{
+    enum { MEAN = 1 };
+    const struct draft_value *scores = pt2_first(node), *labels = pt2_tensor(node, "target");
+    if (!scores || !labels || !is_clean(node)) return false;
+    (void)pt2_int(node, "ignore_index", 0);
+    bool is_plain = pt2_int(node, "reduction", MEAN) == MEAN && !pt2_has(node, "weight") &&
+                    pt2_number(node, "label_smoothing", 0) == 0;
+    if (!is_plain)
+        return pt2_fail(node, "the mean over labels is wanted, without weights and smoothing");
+    put(node, type, scores->name, labels->name, pt2_output(node, 0));
+    return is_clean(node);
+}

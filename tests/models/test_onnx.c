@@ -312,6 +312,12 @@ static void attention_written_out_keeps_no_scores(void **state)
     assert_int_equal(count_type(graph, "Softmax"), 0);
 }
 
+// A file's own loss is the one that training adds, and its other outputs are none.
+static void a_loss_of_its_own_adds_nothing(void **state)
+{
+    expect_alike(*state, "residual", "residual_loss");
+}
+
 static void scores_that_others_need_stay(void **state)
 {
     const struct onnx_graph *graph = load_good(*state, "scores_read", 0, true);
@@ -343,6 +349,16 @@ static void bad_models_get_one_line(void **state)
         {"bad_broadcast", "node sum (Add): dimension 0 of input w is 4, which does not broadcast "
                           "with 3"},
         {"bad_matmul", "node a (MatMul): x has 3 columns, x has 2 rows"},
+        {"bad_loss_rank", "node end (SoftmaxCrossEntropyLoss): scores of 3 dimensions, rows of "
+                          "classes are wanted"},
+        {"bad_loss_weights", "node end (SoftmaxCrossEntropyLoss): 3 inputs, 2 to 2 are wanted"},
+        {"bad_loss_sum", "node end (SoftmaxCrossEntropyLoss): a loss that is no mean"},
+        {"bad_loss_inside", "node end (SoftmaxCrossEntropyLoss): one loss is wanted, which is an "
+                            "output of the model"},
+        {"bad_loss_scores", "node end (NegativeLogLikelihoodLoss): what a LogSoftmax makes is "
+                            "wanted"},
+        {"bad_loss_twice", "node end (SoftmaxCrossEntropyLoss): scores are wanted, no "
+                           "probabilities"},
         {"no_weights", "no output depends on a weight that could be trained"},
         {"absent", NULL},
     };
@@ -436,6 +452,7 @@ int main(void)
         cmocka_unit_test(matrix_products_take_twice_their_flops_backward),
         cmocka_unit_test(gelu_written_out_is_gelu),
         cmocka_unit_test(attention_written_out_keeps_no_scores),
+        cmocka_unit_test(a_loss_of_its_own_adds_nothing),
         cmocka_unit_test(scores_that_others_need_stay),
         cmocka_unit_test(bad_models_get_one_line),
         cmocka_unit_test(damaged_files_end_with_a_graph_or_a_line),

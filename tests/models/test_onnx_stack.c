@@ -61,6 +61,27 @@ static void a_masked_model_is_found_by_its_head(void **state)
                        "\"vocab_size\": 100, \"max_position_embeddings\": 16}"));
 }
 
+// Its loss, its biases of zeros and the length of its sequences make no other model of it.
+static void an_untrained_model_with_a_loss_is_its_config(void **state)
+{
+    assert_string_equal(text_of(*state, FOLDER "untrained.onnx"),
+                        text_of_config(*state,
+                                       "{\"model_type\": \"gpt2\", \"n_layer\": 3, \"n_embd\": 32, "
+                                       "\"n_head\": 4, \"vocab_size\": 100, \"n_positions\": 64}"));
+    struct err err = {0};
+    struct model_config *config = model_load(*state, FOLDER "untrained.onnx", NULL, NULL, &err);
+    assert_non_null(strstr(config->notes[0], "biases are not there, as exporters leave zeros out"));
+}
+
+static void an_untrained_encoder_of_pictures_is_its_config(void **state)
+{
+    assert_string_equal(
+        text_of(*state, FOLDER "vit.onnx"),
+        text_of_config(*state, "{\"model_type\": \"vit\", \"image_size\": 32, \"patch_size\": 8, "
+                               "\"num_labels\": 10, \"hidden_size\": 32, \"num_hidden_layers\": 2, "
+                               "\"num_attention_heads\": 4, \"intermediate_size\": 64}"));
+}
+
 // What was taken for keys that no graph has is said.
 static void what_a_graph_does_not_say_is_noted(void **state)
 {
@@ -189,6 +210,8 @@ int main(void)
         cmocka_unit_test(gpt2_is_the_shipped_one),
         cmocka_unit_test(grouped_heads_and_gates_are_found),
         cmocka_unit_test(a_masked_model_is_found_by_its_head),
+        cmocka_unit_test(an_untrained_model_with_a_loss_is_its_config),
+        cmocka_unit_test(an_untrained_encoder_of_pictures_is_its_config),
         cmocka_unit_test(what_a_graph_does_not_say_is_noted),
         cmocka_unit_test(the_epsilon_of_norms_is_read),
         cmocka_unit_test(other_graphs_are_refused_by_name),

@@ -70,6 +70,7 @@ static void other_stacks_are_their_configs(void **state)
         {FOLDER "bert_masked.pt2", TINY_BERT},
         {FOLDER "bert_2_5.pt2", TINY_BERT},
         {FOLDER "gpt2_2_5.pt2", TINY_GPT2},
+        {FOLDER "loss.pt2", TINY_GPT2},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++)
         assert_string_equal(text_of(*state, CASES[i].path),

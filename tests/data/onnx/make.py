@@ -193,7 +193,7 @@ def batch_one():
         ("head", weight(6, 10))])
 
 
-def residual():
+def residual(file="residual", ends=()):
     """Convolution, normalisation, rectifier, a sum of two branches, pooling, a classifier."""
     n = h.make_node
     nodes = [
@@ -202,8 +202,10 @@ def residual():
         n("Conv", ["r", "w2"], ["d"], pads=[1, 1, 1, 1]), n("Add", ["d", "r"], ["sum"]),
         n("Relu", ["sum"], ["t"]), n("MaxPool", ["t"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
         n("Flatten", ["p"], ["f"]), n("Dropout", ["f"], ["o"]), n("Gemm", ["o", "w3", "b3"], ["logits"]),
+        *ends,
     ]
-    save("residual", nodes, [("image", F, [1, 3, 8, 8])], ["logits"], [
+    inputs = [("image", F, [1, 3, 8, 8])] + ([("classes", I, [1])] if ends else [])
+    save(file, nodes, inputs, ["loss", "logits"] if ends else ["logits"], [
         ("w1", weight(4, 3, 3, 3)), ("b1", weight(4)), ("s", weight(4)), ("m", weight(4)),
         ("w2", weight(4, 4, 3, 3)), ("w3", weight(64, 10)), ("b3", weight(10))])
 
@@ -487,6 +489,17 @@ def bad():
     save("bad_dynamic", [n("Reshape", ["x", "to"], ["a"])], x + [("to", I, [1])], ["a"])
     save("bad_broadcast", [n("Add", ["x", "w"], ["a"], "sum")], x, ["a"], [("w", weight(4))])
     save("bad_matmul", [n("MatMul", ["x", "x"], ["a"])], x, ["a"])
+    def loss(name, scores, *nodes, more=(), output="loss", kind="SoftmaxCrossEntropyLoss", **attributes):
+        nodes = list(nodes) + [n(kind, [scores, "t", *more], ["loss"], "end", **attributes)]
+        save(name, nodes, x + [("t", I, [2])], [output], [("w", weight(3, 3)), ("v", weight(3))])
+
+    product = n("MatMul", ["x", "w"], ["a"])
+    loss("bad_loss_rank", "b", product, n("Unsqueeze", ["a", "at"], ["b"]), n("Constant", [], ["at"], value_ints=[0]))
+    loss("bad_loss_weights", "a", product, more=["v"])
+    loss("bad_loss_sum", "a", product, reduction="sum")
+    loss("bad_loss_inside", "a", product, n("Neg", ["loss"], ["c"]), output="c")
+    loss("bad_loss_scores", "a", product, kind="NegativeLogLikelihoodLoss")
+    loss("bad_loss_twice", "b", product, n("Softmax", ["a"], ["b"]))
     save("no_weights", [n("Relu", ["x"], ["a"])], x, ["a"])
 
 
@@ -494,6 +507,7 @@ shapes()
 attention()
 batch_one()
 residual()
+residual("residual_loss", [h.make_node("SoftmaxCrossEntropyLoss", ["logits", "classes"], ["loss"])])
 scored("pixel", False)
 scored("pixel_scored", True)
 softmax_inside()

@@ -46,6 +46,15 @@ class Masked(torch.nn.Module):
                           token_type_ids=token_type_ids).logits
 
 
+class Loss(torch.nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids, labels):
+        return self.model(input_ids=input_ids, labels=labels, use_cache=False).loss
+
+
 def strip(program):
     archive = io.BytesIO()
     torch.export.save(program, archive)
@@ -67,7 +76,8 @@ def strip(program):
 
 
 def export(name, model, *examples, core=False, **options):
-    model = Logits(model, **options) if len(examples) == 1 else Masked(model)
+    if len(examples) != 2:
+        model = Logits(model, **options) if len(examples) == 1 else Masked(model)
     program = torch.export.export(model.eval(), examples)
     if core:
         program = program.run_decompositions()
@@ -244,6 +254,8 @@ export("bert_masked", BertForMaskedLM(BertConfig(**TINY_BERT, attn_implementatio
        tokens(16), tokens(16) + 1, tokens(16))
 export("bert_core", BertForMaskedLM(BertConfig(**TINY_BERT, attn_implementation="eager")),
        tokens(16), core=True)
+export("loss", Loss(GPT2LMHeadModel(GPT2Config(n_layer=3, n_embd=32, n_head=4, vocab_size=100, n_positions=64))),
+       tokens(16), tokens(16))
 export("recurrent", Recurrent(), torch.zeros(2, 7, dtype=torch.long))
 export("bags", Bags(), torch.zeros(4, 9, 3, dtype=torch.long))
 export("many", Many(), torch.zeros(1, 2, 4, 6, 6))
