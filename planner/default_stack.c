@@ -180,9 +180,30 @@ static bool asks_layouts(const struct pins *pins)
     return pins->layout_count > 0 || pins->per_operator;
 }
 
+// What no search tries by itself and our executor alone runs: pins of more than `most` ask for it.
+static const struct own_pin {
+    enum choice choice;
+    int most;
+    const char *why;
+} OWN_PINS[] = {{CHOICE_TP_RELAY, 1, "hands nothing on in parts"},
+                {CHOICE_LOSS_CHUNKS, 1, "makes the scores of its loss whole"},
+                {CHOICE_ZERO_GRADIENTS, 0, "has one shard group for all that ZeRO shards"},
+                {CHOICE_ZERO_PARAMETERS, 0, "has one shard group for all that ZeRO shards"}};
+
+// Why a stack that is not our executor's has not what is asked; NULL: it is not asked for.
+static const char *asks_executor(const struct pins *pins)
+{
+    for (size_t i = 0; i < sizeof OWN_PINS / sizeof *OWN_PINS; i++) {
+        struct int_range range = pins_get(pins, OWN_PINS[i].choice);
+        if (range.set && range.low > OWN_PINS[i].most) return OWN_PINS[i].why;
+    }
+    if (meshes_are_asked(pins)) return "gives all stages one mesh";
+    return pins->branches == BRANCHES_ON ? "has every stage hand on to the next" : NULL;
+}
+
 // Whether the stack can train the model in this precision; else why not. What is pinned has no say,
-// so that a pin narrows what is searched and never changes the software; but a grid of tp, which no
-// search tries by itself.
+// so that a pin narrows what is searched and never changes the software; but what no search tries
+// by itself: a grid of tp, layouts of operators, and what our executor alone runs.
 static bool can_train(struct arena *arena, const struct stack *stack,
                       const struct default_stack_question *question, const char **why)
 {
@@ -203,13 +224,8 @@ static bool can_train(struct arena *arena, const struct stack *stack,
     if (question->is_video && !stack_has_videos(stack)) return false;
     *why = "lays no operator out by itself";
     if (asks_layouts(question->pins) && !stack_lays_out(stack)) return false;
-    *why = "hands nothing on in parts";
-    struct int_range relay = pins_get(question->pins, CHOICE_TP_RELAY);
-    if (relay.set && relay.low > 1 && !stack_is_executed(stack)) return false;
-    *why = "gives all stages one mesh";
-    if (meshes_are_asked(question->pins) && !stack_is_executed(stack)) return false;
-    *why = "has every stage hand on to the next";
-    if (question->pins->branches == BRANCHES_ON && !stack_is_executed(stack)) return false;
+    *why = asks_executor(question->pins);
+    if (*why && !stack_is_executed(stack)) return false;
     *why = "cannot split over ep";
     if (question->has_experts && !(stack->axes >> AXIS_EP & 1)) return false;
     *why = "has no measured run with experts";
@@ -280,9 +296,8 @@ bool default_stack_find(struct arena *arena, const struct default_stack_question
     const char *passed = "", *why = NULL;
     int taken = 0;
     while (taken < count && !can_train(arena, entries[taken].stack, question, &why)) {
-        // Layouts of operators are ours alone: not all that was never measured is told.
-        bool is_told = !(asks_layouts(question->pins) || meshes_are_asked(question->pins) ||
-                         question->pins->branches == BRANCHES_ON) ||
+        // What is ours alone: not all that was never measured is told.
+        bool is_told = !(asks_layouts(question->pins) || asks_executor(question->pins)) ||
                        entries[taken].run_count > 0;
         if (is_told)
             passed = arena_print(arena, "%s; %s, with %d, %s", passed, entries[taken].stack->name,

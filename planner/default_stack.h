@@ -7,7 +7,8 @@
 // because its predictions are known best. Where none of these devices was ever measured, the runs
 // of the nearest device count: of one kind, and fewest times apart in 16-bit peak and memory
 // bandwidth. Ties go to more runs in all, then to the name. Pins have no say: they narrow what is
-// searched, so that no pin finds a plan that the answer without it should have been.
+// searched, so that no pin finds a plan that the answer without it should have been. Those of what
+// no search tries by itself (a grid of tp, shard groups of their own) take a stack that has it.
 
 struct default_stack_question {
     const struct cluster *const *clusters;  // one stack for all of them

@@ -145,11 +145,12 @@ static void a_pin_never_changes_the_stack(void **state)
 }
 
 // Every pin of one value, on every kind of cluster: the stack of the question without it, or none.
-// A grid of tp and a relay, which no search tries by itself, ask for a stack that has them.
+// What no search tries by itself asks for a stack that has it: a grid of tp, a relay, a loss in
+// parts, and shard groups of their own.
 static void of_every_pin_the_stack_is_that_of_no_pin(void **state)
 {
     static const char *const CLUSTERS[] = {"dgx-a100-80g", "dgx-h200"};
-    int refused = 0;
+    int refused = 0, asked = 0;
     for (size_t i = 0; i < 2 * sizeof CLUSTERS / sizeof *CLUSTERS; i++) {
         struct default_stack_question question = ask(*state, CLUSTERS[i / 2], PRECISION_BF16);
         question.has_experts = i % 2;
@@ -163,14 +164,18 @@ static void of_every_pin_the_stack_is_that_of_no_pin(void **state)
                 bool ok = default_stack_find(*state, &question, &found, &err);
                 refused += !ok;
                 bool is_grid = choice == CHOICE_TP_KIND && value != TP_1D;
-                bool is_relay = choice == CHOICE_TP_RELAY && value > 1;
+                bool is_parts = choice == CHOICE_TP_RELAY || choice == CHOICE_LOSS_CHUNKS;
+                bool is_group = choice == CHOICE_ZERO_GRADIENTS || choice == CHOICE_ZERO_PARAMETERS;
+                bool is_ours = (is_parts && value > 1) || (is_group && value > 0);
+                asked += is_ours;
                 if (ok && is_grid) assert_true(found.stack->tp_kinds >> value & 1);
-                if (ok && is_relay) assert_true(stack_is_executed(found.stack));
-                if (ok && !is_grid && !is_relay) assert_string_equal(found.stack->name, own);
+                if (is_ours) assert_true(ok && stack_is_executed(found.stack));
+                if (ok && !is_grid && !is_ours) assert_string_equal(found.stack->name, own);
             }
         }
     }
     assert_in_range(refused, 10, 200);
+    assert_int_equal(asked, 4 * (2 + 2 + 3 + 3));
 }
 
 // Height and width of pictures are split by ours, which has no kernels for them on GPUs, and by
