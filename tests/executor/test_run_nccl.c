@@ -18,6 +18,10 @@ static const char LLAMA[] =
     "{\"model_type\": \"llama\", \"vocab_size\": 37, \"hidden_size\": 16, \"intermediate_size\": "
     "24, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, "
     "\"head_dim\": 4, \"tie_word_embeddings\": false}";
+static const char SIXES[] =
+    "{\"model_type\": \"llama\", \"vocab_size\": 36, \"hidden_size\": 36, \"intermediate_size\": "
+    "36, \"num_hidden_layers\": 1, \"num_attention_heads\": 6, \"num_key_value_heads\": 6, "
+    "\"head_dim\": 6, \"tie_word_embeddings\": false}";
 static const char MIXTRAL[] = "{\"model_type\": \"mixtral\", " EXPERTS "}";
 
 struct nccl_case {
@@ -26,6 +30,8 @@ struct nccl_case {
     int dp, tp, cp, pp, ep, zero;
     bool sp;
     enum cp_kind cp_kind;
+    enum tp_kind tp_kind;
+    int tp_relay, micro_batch;
 };
 
 static const struct nccl_case CASES[] = {
@@ -36,6 +42,8 @@ static const struct nccl_case CASES[] = {
     {"zero 2", LLAMA, PRECISION_BF16, .dp = 3, .zero = 2},
     {"pp and tp", LLAMA, PRECISION_FP16, .pp = 2, .tp = 2, .sp = true},
     {"ep", MIXTRAL, PRECISION_BF16, .dp = 2, .ep = 2},
+    {"SUMMA of 2 x 3 in pieces", SIXES, PRECISION_FP32, .tp = 6, .tp_kind = TP_2D_SUMMA,
+     .tp_relay = 3, .micro_batch = 2},
 };
 enum { CASE_COUNT = sizeof CASES / sizeof *CASES, SEQ = 12, BATCH = 12 };
 
@@ -56,6 +64,9 @@ static struct run_case case_of(const struct nccl_case *from)
     parallel->zero = from->zero;
     parallel->sp = from->sp;
     parallel->cp_kind = from->cp_kind;
+    parallel->tp_kind = from->tp_kind;
+    parallel->tp_relay = from->tp_relay;
+    if (from->micro_batch) parallel->micro_batch = from->micro_batch;
     of.backend = "cuda";
     of.precision = from->precision;
     of.steps = 1;
@@ -77,6 +88,15 @@ static double tolerance_of(enum precision precision)
     return precision == PRECISION_BF16 ? 1e-2 : precision == PRECISION_FP16 ? 2e-3 : 1e-5;
 }
 
+static bool has_pieces(const struct program *program)
+{
+    bool found = false;
+    for (int b = 0; b < program->block_count; b++)
+        for (int i = 0; i < program->blocks[b]->buffer_count; i++)
+            found |= program->blocks[b]->buffers[i].pieces > 0;
+    return found;
+}
+
 static void check(const struct nccl_case *from, bool over_nccl)
 {
     struct arena arena = {0};
@@ -85,6 +105,7 @@ static void check(const struct nccl_case *from, bool over_nccl)
     of.over_nccl = over_nccl;
     const char *worst = "";
     const struct run_outcome *expected = run(&arena, &whole), *found = run(&arena, &of);
+    assert_int_equal(has_pieces(found->program), from->tp_relay > 0);
     double error = run_outcome_error(expected, found, &worst);
     double loss = fabs(found->loss[0] / expected->loss[0] - 1);
     double tolerance = tolerance_of(from->precision);

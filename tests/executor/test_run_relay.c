@@ -145,17 +145,17 @@ static int count_whole(const struct program *program)
 }
 
 // SUMMA streams both operands from three turns on, of which turns have a sense and an order, and
-// the gradients of matrices over several micro-batches: on 3 x 3 ranks, and of 2 x 4 and 3 x 4 in
-// pieces, four and twelve turns.
-static void a_grid_takes_turns(const char *config, int tp, int micro_batch, void **state)
+// the gradients of matrices over several micro-batches: on 3 x 3 ranks, and in
+// pieces of 2 x 3 (one layer and two), 2 x 4 and 3 x 4, six, four and twelve turns.
+static void a_grid_takes_turns(const char *config, enum tp_kind kind, int tp, int parts,
+                               int micro_batch, void **state)
 {
     static const enum recompute RECOMPUTES[] = {RECOMPUTE_NONE, RECOMPUTE_FULL};
-    int parts = tp == 9 ? 3 : 4;
     struct run_case alone = run_case_new(config, SEQ, 3 * micro_batch);
     alone.parallel.micro_batch = 1;
     struct run_outcome *expected = run_case_done(*state, &alone);
     for (int k = tp != 9; k < 2; k++) {
-        struct relay_case relay = {TP_2D_SUMMA,   tp,           parts, 1, 1, 1, 0, micro_batch,
+        struct relay_case relay = {kind,          tp,           parts, 1, 1, 1, 0, micro_batch,
                                    RECOMPUTES[k], SCHEDULE_1F1B};
         struct run_case of = case_of(config, &relay);
         of.global_batch = 3 * micro_batch;
@@ -172,17 +172,23 @@ static void a_grid_takes_turns(const char *config, int tp, int micro_batch, void
 
 static void a_grid_of_nine_takes_three_turns(void **state)
 {
-    a_grid_takes_turns(NINE, 9, 3, state);
+    a_grid_takes_turns(NINE, TP_2D_SUMMA, 9, 3, 3, state);
+}
+
+static void a_grid_of_six_takes_six_turns(void **state)
+{
+    a_grid_takes_turns(TWELVE, TP_2D_SUMMA, 6, 3, 2, state);
+    a_grid_takes_turns(TWELVE, TP_2_5D_SUMMA, 12, 3, 4, state);
 }
 
 static void a_grid_of_eight_takes_four_turns(void **state)
 {
-    a_grid_takes_turns(TWELVE, 8, 2, state);
+    a_grid_takes_turns(TWELVE, TP_2D_SUMMA, 8, 4, 2, state);
 }
 
 static void a_grid_of_twelve_takes_twelve_turns(void **state)
 {
-    a_grid_takes_turns(TWELVE, 12, 3, state);
+    a_grid_takes_turns(TWELVE, TP_2D_SUMMA, 12, 4, 3, state);
 }
 
 int main(void)
@@ -190,6 +196,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_relay_computes_what_one_rank_does),
         cmocka_unit_test(a_grid_of_nine_takes_three_turns),
+        cmocka_unit_test(a_grid_of_six_takes_six_turns),
         cmocka_unit_test(a_grid_of_eight_takes_four_turns),
         cmocka_unit_test(a_grid_of_twelve_takes_twelve_turns),
     };
