@@ -1,5 +1,6 @@
 #include "planner/layout_prices.h"
 
+#include "plan/choice.h"
 #include "plan/layout/annotations.h"
 #include "plan/ties.h"
 #include "planner/traces.h"
@@ -21,16 +22,24 @@ struct laid {
     struct laid_key key;
     const struct layout_rule *rules;  // with those that follow; NULL: none
     int count;
-    int plan;              // that was asked last whether it can have them
-    uint64_t asked, held;  // on which of its first stages, and where it can
+};
+
+// Whether plans of which the same is asked can have them.
+struct laid_asked {
+    struct {
+        const struct laid *laid;
+        int64_t question;
+    } key;
+    uint64_t asked, held;  // on which of the first stages, and where they can
 };
 
 struct layout_memo {
     struct arena *arena, *scratch;
     struct memo *memo;
     struct moments moments;
-    struct index laid;
-    int plan_count;
+    struct index laid, asked;
+    struct parallel *questions;  // plans that differ in what a rule's check asks
+    int question_count, question_capacity;
 };
 
 struct layout_prices {
@@ -49,7 +58,7 @@ struct layout_prices {
     struct program *program;  // without rules
     const struct stage_runs *runs;
     double hop_s;
-    int plan;
+    int question;
 };
 
 struct layout_memo *layout_memo_new(struct arena *arena, struct arena *scratch,
@@ -62,6 +71,7 @@ struct layout_memo *layout_memo_new(struct arena *arena, struct arena *scratch,
         .memo = memo_new(arena, scratch, request),
         .moments.arena = arena,
         .laid.key_bytes = sizeof(struct laid_key),
+        .asked.key_bytes = sizeof(((struct laid_asked *)0)->key),
     };
     return memo;
 }
@@ -128,6 +138,37 @@ static void find_stages(struct layout_prices *prices)
     }
 }
 
+// Whether rules can be of both or of neither: what comes once a step, and in what order, is not
+// asked.
+static bool is_asked_alike(const struct parallel *a, const struct parallel *b)
+{
+    static const enum choice IRRELEVANT[] = {CHOICE_VPP,       CHOICE_ZERO,
+                                             CHOICE_RECOMPUTE, CHOICE_SCHEDULE,
+                                             CHOICE_IN_FLIGHT, CHOICE_RECOMPUTE_LAYERS};
+    uint64_t irrelevant = 0;
+    for (size_t i = 0; i < sizeof IRRELEVANT / sizeof *IRRELEVANT; i++)
+        irrelevant |= (uint64_t)1 << IRRELEVANT[i];
+    bool is_alike = parallel_groups_shards(a) == parallel_groups_shards(b) &&
+                    a->order_count == b->order_count && a->stage_tp_count == b->stage_tp_count &&
+                    a->stage_ranks_count == b->stage_ranks_count && a->stage_tp == b->stage_tp &&
+                    a->stage_ranks == b->stage_ranks;
+    for (int c = 0; c < CHOICE_COUNT && is_alike; c++)
+        is_alike = irrelevant >> c & 1 ||
+                   choice_value(a, (enum choice)c) == choice_value(b, (enum choice)c);
+    for (int i = 0; i < a->order_count && is_alike; i++)
+        is_alike = a->order[i] == b->order[i];
+    return is_alike;
+}
+
+static int question_of(struct layout_memo *memo, const struct parallel *parallel)
+{
+    for (int i = 0; i < memo->question_count; i++)
+        if (is_asked_alike(&memo->questions[i], parallel)) return i;
+    ARENA_GROW(memo->arena, memo->questions, memo->question_count, memo->question_capacity);
+    memo->questions[memo->question_count] = *parallel;
+    return memo->question_count++;
+}
+
 struct layout_prices *layout_prices_new(struct layout_memo *memo,
                                         const struct evaluation_request *request)
 {
@@ -138,7 +179,7 @@ struct layout_prices *layout_prices_new(struct layout_memo *memo,
         (struct layout_prices){.memo = memo, .request = request, .parallel = request->parallel};
     parallel->accumulates =
         stack_accumulates(request->stack, parallel, request->workload.global_batch);
-    prices->plan = ++memo->plan_count;
+    prices->question = question_of(memo, parallel);
     prices->graph = memo_graph(memo->memo, parallel->attention, parallel->degree[AXIS_TP]);
     add_units(prices);
     struct program *program =
@@ -239,19 +280,24 @@ static bool holds(const struct layout_prices *prices, int stage, const struct gr
                      : layout_rules_hold_at(part, workload, &parallel, stage, ties_alone, &err);
 }
 
-static bool unit_holds(const struct layout_prices *prices, struct laid *laid, int stage)
+static bool unit_holds(const struct layout_prices *prices, const struct laid *laid, int stage)
 {
     enum { KNOWN_MAX = 64 };
+    struct layout_memo *memo = prices->memo;
     const struct graph *part = &prices->units[laid->key.unit];
     int at = prices->stage_count > 1 ? stage : -1;
     if (stage >= KNOWN_MAX) return holds(prices, at, part, laid->rules, laid->count, false);
-    if (laid->plan != prices->plan) laid->asked = laid->held = 0;
-    laid->plan = prices->plan;
+    const struct laid_asked wanted = {.key = {laid, prices->question}};
+    struct laid_asked *known = index_find(&memo->asked, &wanted);
+    if (!known) {
+        known = ARENA_COPY(memo->arena, struct laid_asked, &wanted, 1);
+        index_put(memo->arena, &memo->asked, known);
+    }
     uint64_t bit = (uint64_t)1 << stage;
-    if (!(laid->asked & bit) && holds(prices, at, part, laid->rules, laid->count, false))
-        laid->held |= bit;
-    laid->asked |= bit;
-    return laid->held & bit;
+    if (!(known->asked & bit) && holds(prices, at, part, laid->rules, laid->count, false))
+        known->held |= bit;
+    known->asked |= bit;
+    return known->held & bit;
 }
 
 // One parameter in two units: what of both is said of it, on all stages.

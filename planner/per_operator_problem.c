@@ -1,5 +1,6 @@
 #include "planner/per_operator_finding.h"
 
+#include "core/json_write.h"
 #include "planner/strategy/solve.h"
 
 #include <assert.h>
@@ -46,54 +47,51 @@ static double more_s(const struct operator_problem *problem, const struct layout
     return value->is_legal ? value->step_s - problem->table.step_s : INFINITY;
 }
 
-static const char *numbers(const struct operator_problem *problem, const double *values, int count)
+static void put_costs(const struct operator_problem *problem, struct json_writer *writer,
+                      const double *values, int count)
 {
     static const double UNIT = 1e-10, MOST = 1e14;  // of what is no choice, 10,000 steps
-    struct arena *arena = problem->finding->scratch;
-    double least = INFINITY, unit = UNIT * fmax(1, problem->table.step_s);
-    const char *text = "[";
+    double numbers[OPERATOR_CHOICES * OPERATOR_CHOICES], least = INFINITY;
+    double unit = UNIT * fmax(1, problem->table.step_s);
+    assert(count <= OPERATOR_CHOICES * OPERATOR_CHOICES);
     for (int i = 0; i < count; i++)
         least = fmin(least, values[i]);
     for (int i = 0; i < count; i++) {
         assert(isfinite(least) && "the table's own choice is allowed");
         double units = (values[i] - least) / unit;
-        long long number = units < MOST ? llround(units) : STRATEGY_FORBIDDEN;
-        text = arena_print(arena, "%s%s%lld", text, i ? "," : "", number);
+        numbers[i] = units < MOST ? round(units) : STRATEGY_FORBIDDEN;
     }
-    return arena_print(arena, "%s]", text);
+    json_put_f64s(writer, NULL, numbers, count);
 }
 
-static const char *node_costs(struct operator_problem *problem, int n)
+static void put_node_costs(struct operator_problem *problem, struct json_writer *writer, int n)
 {
     double costs[OPERATOR_CHOICES] = {0};
     int count = problem->finding->nodes[problem->nodes[n]].count;
     for (int c = 0; c < count; c++)
         costs[c] = more_s(problem, single_of(problem, n, c));
-    return numbers(problem, costs, count);
+    put_costs(problem, writer, costs, count);
 }
 
 // Bytes over the least of the node; that goes off the limit.
-static const char *node_usages(struct operator_problem *problem, int n, int64_t *left_bytes)
+static void put_node_usages(struct operator_problem *problem, struct json_writer *writer, int n,
+                            int64_t *left_bytes)
 {
-    struct arena *arena = problem->finding->scratch;
     int count = problem->finding->nodes[problem->nodes[n]].count;
-    int64_t least = 0;
-    const char *text = "";
+    int64_t more[OPERATOR_CHOICES] = {0}, least = 0;
     for (int c = 0; c < count; c++) {
         const struct layout_value *value = single_of(problem, n, c);
-        int64_t more = value->reserved_bytes - problem->table.reserved_bytes;
-        if (value->is_legal && more < least) least = more;
+        if (value->is_legal) more[c] = value->reserved_bytes - problem->table.reserved_bytes;
+        if (more[c] < least) least = more[c];
     }
-    for (int c = 0; c < count; c++) {
-        const struct layout_value *value = single_of(problem, n, c);
-        int64_t more = value->is_legal ? value->reserved_bytes - problem->table.reserved_bytes : 0;
-        text = arena_print(arena, "%s%s%lld", text, c ? "," : "", (long long)(more - least));
-    }
+    for (int c = 0; c < count; c++)
+        more[c] -= least;
     *left_bytes -= least;
-    return arena_print(arena, "[%s]", text);
+    json_put_i64s(writer, NULL, more, count);
 }
 
-static const char *edge_costs(struct operator_problem *problem, int a, int b)
+static void put_edge_costs(struct operator_problem *problem, struct json_writer *writer, int a,
+                           int b)
 {
     struct operator_finding *finding = problem->finding;
     const struct operator_node *first = &finding->nodes[problem->nodes[a]];
@@ -113,7 +111,7 @@ static const char *edge_costs(struct operator_problem *problem, int a, int b)
             *cost = both.is_legal ? more_s(problem, &both) - apart : INFINITY;
         }
     }
-    return numbers(problem, costs, first->count * second->count);
+    put_costs(problem, writer, costs, first->count * second->count);
 }
 
 static void ask_singles(struct operator_problem *problem)
@@ -137,33 +135,62 @@ static void ask_singles(struct operator_problem *problem)
     }
 }
 
+static bool has_edge(const struct operator_problem *problem, int a, int b)
+{
+    const struct operator_node *nodes = problem->finding->nodes;
+    return nodes[problem->nodes[a]].block == nodes[problem->nodes[b]].block;
+}
+
+static void put_nodes(struct operator_problem *problem, struct json_writer *writer,
+                      int64_t *left_bytes)
+{
+    json_open(writer, "nodes", '{');
+    json_open(writer, "intervals", '[');
+    for (int n = 0; n < problem->count; n++)
+        json_put_ints(writer, NULL, (const int[]){0, 1}, 2);
+    json_close(writer, ']');
+    json_open(writer, "costs", '[');
+    for (int n = 0; n < problem->count; n++)
+        put_node_costs(problem, writer, n);
+    json_close(writer, ']');
+    json_open(writer, "usages", '[');
+    for (int n = 0; n < problem->count; n++)
+        put_node_usages(problem, writer, n, left_bytes);
+    json_close(writer, ']');
+    json_close(writer, '}');
+}
+
+static void put_edges(struct operator_problem *problem, struct json_writer *writer)
+{
+    json_open(writer, "edges", '{');
+    json_open(writer, "nodes", '[');
+    for (int n = 0; n < problem->count; n++)
+        for (int k = n + 1; k < problem->count; k++)
+            if (has_edge(problem, n, k)) json_put_ints(writer, NULL, (const int[]){n, k}, 2);
+    json_close(writer, ']');
+    json_open(writer, "costs", '[');
+    for (int n = 0; n < problem->count; n++)
+        for (int k = n + 1; k < problem->count; k++)
+            if (has_edge(problem, n, k)) put_edge_costs(problem, writer, n, k);
+    json_close(writer, ']');
+    json_close(writer, '}');
+}
+
 static const char *problem_text(struct operator_problem *problem)
 {
     struct operator_finding *finding = problem->finding;
-    struct arena *arena = finding->scratch;
-    const char *intervals = "", *costs = "", *usages = "", *ends = "", *edges = "";
+    struct json_writer writer = {.arena = finding->scratch};
     int64_t left_bytes = finding->limit_bytes - problem->table.reserved_bytes;
     ask_singles(problem);
-    for (int n = 0; n < problem->count; n++) {
-        const char *comma = n ? "," : "";
-        intervals = arena_print(arena, "%s%s[0,1]", intervals, comma);
-        costs = arena_print(arena, "%s%s%s", costs, comma, node_costs(problem, n));
-        usages = arena_print(arena, "%s%s%s", usages, comma, node_usages(problem, n, &left_bytes));
-        for (int k = n + 1; k < problem->count; k++) {
-            bool is_near =
-                finding->nodes[problem->nodes[n]].block == finding->nodes[problem->nodes[k]].block;
-            if (!is_near) continue;
-            comma = *ends ? "," : "";
-            ends = arena_print(arena, "%s%s[%d,%d]", ends, comma, n, k);
-            edges = arena_print(arena, "%s%s%s", edges, comma, edge_costs(problem, n, k));
-        }
-    }
-    return arena_print(arena,
-                       "{\"problem\": {\"name\": \"operators\", \"nodes\": {\"intervals\": [%s], "
-                       "\"costs\": [%s], \"usages\": [%s]}, \"edges\": {\"nodes\": [%s], "
-                       "\"costs\": [%s]}, \"usage_limit\": %lld}}",
-                       intervals, costs, usages, ends, edges,
-                       (long long)(left_bytes > 0 ? left_bytes : 0));
+    json_open(&writer, NULL, '{');
+    json_open(&writer, "problem", '{');
+    json_put_text(&writer, "name", "operators");
+    put_nodes(problem, &writer, &left_bytes);
+    put_edges(problem, &writer);
+    json_put_i64(&writer, "usage_limit", left_bytes > 0 ? left_bytes : 0);
+    json_close(&writer, '}');
+    json_close(&writer, '}');
+    return writer.text;
 }
 
 // Of the work that a problem may take (planner/strategy/solve.h). Its answer is where to start
