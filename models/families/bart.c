@@ -173,8 +173,7 @@ static const void *read_m2m_100(struct family_reader *reader)
     const struct bart_kind kind = {"m2m_100", true, false, 0, SINUSOIDS_SHIFTED, false};
     struct bart record = {BART_DEFAULTS, .attention_dropout = 0.1, .scale_embedding = true};
     record.activation_function = "relu";
-    reader->ledger->remark = "encoder_layerdrop and decoder_layerdrop are 0 where they are absent: "
-                             "no layer is dropped";
+    reader->ledger->remark = "no layer is dropped, whatever is said of it";
     return read_kind(reader, &kind, record);
 }
 
@@ -224,8 +223,8 @@ static const void *read_nllb_moe(struct family_reader *reader)
     if (!read_sides(reader, &kind, record, &decoder, encoder)) return NULL;
     set_experts(reader, &own, own.encoder_sparse_step, encoder);
     set_experts(reader, &own, own.decoder_sparse_step, &decoder);
-    reader->ledger->remark = "no layer is dropped where layerdrop is absent, and no result of "
-                             "experts; --capacity-factor says what experts have room for";
+    reader->ledger->remark = "no layer is dropped, and no result of experts; "
+                             "--capacity-factor says what experts have room for";
     return family_decoder(reader, &decoder);
 }
 

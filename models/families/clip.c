@@ -111,10 +111,10 @@ static void read_vision(const struct family_reader *reader, struct clip record,
                     (long long)record.image_size, (long long)record.patch_size);
         return;
     }
-    if (record.vision_use_head == is_in_text)
-        family_fail(&own, "vision_use_head", "%s",
-                    is_in_text ? "no part pools a picture whose parts are tokens: false is wanted"
-                               : "pictures that are not pooled are not supported");
+    if (!record.vision_use_head && !is_in_text)
+        family_fail(&own, "vision_use_head", "pictures that are not pooled are not supported");
+    if (record.vision_use_head && is_in_text)
+        own.ledger->remark = "what pools pictures (vision_use_head) is left out: nothing reads it";
     assert(tower->hidden > 0 && tower->layer_count > 0);
     tower->position_count = side * side + !is_siglip;
     tower->picture = (struct picture){

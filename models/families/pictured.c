@@ -42,7 +42,7 @@ static const struct model_family *text_family(struct family_reader *own,
     return families[0];
 }
 
-static const struct decoder *read_text(struct family_reader *reader,
+static const struct decoder *read_text(struct family_reader *reader, const char *model_type,
                                        const struct model_family *const *families,
                                        struct decoder *tower)
 {
@@ -53,7 +53,7 @@ static const struct decoder *read_text(struct family_reader *reader,
     struct family_reader own = family_part(reader, "text_config");
     const struct model_family *family = text_family(&own, families);
     own.is_tie_given = true;
-    if (!own.err->kind) family_refuse(&own, family->model_type);
+    if (!own.err->kind) family_refuse(&own, model_type);
     const struct decoder *text = own.err->kind ? NULL : family->read(&own);
     if (text) family_tell(&own, text);
     return text;
@@ -69,10 +69,11 @@ static const void *join(struct family_reader *reader, const char *model_type,
     decoder.tied = record->tie_word_embeddings;
     decoder.prefix = tower->picture.token_count;
     decoder.encoder = tower;
-    reader->ledger->remark =
-        arena_print(reader->arena,
-                    "each sequence begins with a picture, whose %lld tokens are part of its length",
-                    (long long)decoder.prefix);
+    const char *of_tower = reader->ledger->remark;
+    reader->ledger->remark = arena_print(
+        reader->arena,
+        "each sequence begins with a picture, whose %lld tokens are part of its length%s%s",
+        (long long)decoder.prefix, of_tower ? "; " : "", of_tower ? of_tower : "");
     return family_decoder(reader, &decoder);
 }
 
@@ -104,7 +105,7 @@ static const void *read_gemma3(struct family_reader *reader)
     struct decoder *tower = ARENA_NEW(reader->arena, struct decoder, 1);
     family_read(reader, FIELDS, &record);
     family_absent(reader, FIELDS, &record, &KEYS);
-    const struct decoder *text = read_text(reader, TEXTS, tower);
+    const struct decoder *text = read_text(reader, "gemma3", TEXTS, tower);
     if (!text) return NULL;
     check_tokens(reader, record.mm_tokens_per_image, tower->picture.patch_count);
     tower->picture.token_count = record.mm_tokens_per_image;
@@ -121,7 +122,7 @@ static const void *read_paligemma(struct family_reader *reader)
     struct decoder *tower = ARENA_NEW(reader->arena, struct decoder, 1);
     family_read(reader, FIELDS, &record);
     family_absent(reader, FIELDS, &record, &KEYS);
-    const struct decoder *text = read_text(reader, TEXTS, tower);
+    const struct decoder *text = read_text(reader, "paligemma", TEXTS, tower);
     if (!text) return NULL;
     if (record.projection_dim != text->hidden)
         family_fail(reader, "projection_dim", "pictures of %lld numbers in a text of %lld",

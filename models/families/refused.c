@@ -13,31 +13,28 @@ enum unless {
 };
 
 // Those that are read as what they are; of others the key says that they are something else.
-static const char WITH_ENCODER[] =
-    "bart|blenderbot|blenderbot-small|m2m_100|marian|mbart|mt5|mvp|nllb-moe|pegasus|plbart|"
-    "switch_transformers|t5|umt5|whisper";
+#define WITH_ENCODER                                                                          \
+    "bart|blenderbot|blenderbot-small|m2m_100|marian|mbart|mt5|mvp|nllb-moe|pegasus|plbart|" \
+    "switch_transformers|t5|umt5|whisper"
 
 #define BERT_LIKE                                                                              \
     "albert|camembert|data2vec-text|deberta|deberta-v2|electra|ernie|esm|ibert|megatron-bert|" \
     "rembert|roberta-prelayernorm|roformer|xlm-roberta-xl"
 
 static const struct {
-    const char *model_types;  // "a|b"; NULL = of every family
+    const char *model_types;  // "a|b"; "!a|b" = of every family but these; NULL = of every one
     const char *key;
     enum unless unless;
     const char *text;
     const char *why;
 } REFUSED[] = {
-    {NULL, "is_encoder_decoder", UNLESS_FALSE, NULL,
+    {"!" WITH_ENCODER, "is_encoder_decoder", UNLESS_FALSE, NULL,
      "a model of encoder and decoder is not supported"},
     {NULL, "add_cross_attention", UNLESS_FALSE, NULL, "cross attention is not supported"},
-    // Of gemma4: where a picture is, which no text has.
-    {NULL, "use_bidirectional_attention", UNLESS_FALSE, "vision",
+    // Of gemma4: where a picture is, which no text has. Of paligemma's text: a picture's tokens.
+    {"!paligemma", "use_bidirectional_attention", UNLESS_FALSE, "vision",
      "attention both ways is not supported here"},
     {NULL, "is_causal", UNLESS_TRUE, NULL, "attention both ways is not supported here"},
-    {NULL, "encoder_layerdrop", UNLESS_ZERO, NULL, "dropping whole layers is not supported"},
-    {NULL, "decoder_layerdrop", UNLESS_ZERO, NULL, "dropping whole layers is not supported"},
-    {NULL, "layerdrop", UNLESS_ZERO, NULL, "dropping whole layers is not supported"},
     {NULL, "adapter_attn_dim", UNLESS_ZERO, NULL, "adapters are not supported"},
     {"mvp", "use_prompt", UNLESS_FALSE, NULL, "prompts that are trained are not supported"},
     {"bert", "is_decoder", UNLESS_FALSE, NULL,
@@ -141,7 +138,10 @@ static const struct {
     const char *part;
 } TELLING[] = {
     {"attention_bias", 0, "biases in attention"},
+    {"decoder_layerdrop", 0, "layers that are dropped"},
+    {"encoder_layerdrop", 0, "layers that are dropped"},
     {"kv_lora_rank", 0, "latent attention"},
+    {"layerdrop", 0, "layers that are dropped"},
     {"mlp_bias", 0, "biases in its mlps"},
     {"n_routed_experts", 1, "experts"},
     {"num_experts", 1, "experts"},
@@ -159,7 +159,7 @@ static bool has_part(const struct decoder *decoder, const char *part)
     if (strcmp(part, "biases in attention") == 0) return decoder->qkv_bias;
     if (strcmp(part, "biases in its mlps") == 0) return decoder->mlp_bias;
     if (strcmp(part, "norms of heads") == 0) return decoder->head_norms;
-    return decoder->mtp_count > 0;
+    return strcmp(part, "prediction modules") == 0 && decoder->mtp_count > 0;
 }
 
 static bool is_on(const struct json *value, double above)
@@ -189,9 +189,9 @@ void family_refuse(struct family_reader *reader, const char *model_type)
 {
     for (size_t i = 0; i < sizeof REFUSED / sizeof *REFUSED && !reader->err->kind; i++) {
         const char *key = REFUSED[i].key, *of = REFUSED[i].model_types;
-        if ((of && !family_is_among(of, model_type)) || !json_has(reader->object, key)) continue;
-        if (strcmp(key, "is_encoder_decoder") == 0 && family_is_among(WITH_ENCODER, model_type))
-            continue;
+        bool is_of = !of || (*of == '!' ? !family_is_among(of + 1, model_type)
+                                        : family_is_among(of, model_type));
+        if (!is_of || !json_has(reader->object, key)) continue;
         struct json value = json_get(reader->object, key, reader->err);
         if (is_refused(&value, REFUSED[i].unless, REFUSED[i].text, reader->err)) {
             json_fail(&value, reader->err, "%s", REFUSED[i].why);
