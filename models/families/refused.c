@@ -13,7 +13,7 @@ enum unless {
 };
 
 // Those that are read as what they are; of others the key says that they are something else.
-#define WITH_ENCODER                                                                          \
+#define WITH_ENCODER                                                                         \
     "bart|blenderbot|blenderbot-small|m2m_100|marian|mbart|mt5|mvp|nllb-moe|pegasus|plbart|" \
     "switch_transformers|t5|umt5|whisper"
 
