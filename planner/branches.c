@@ -359,7 +359,7 @@ bool branches_search(struct arena *arena, const struct search_request *request,
     if (is_wanted) own.nothing = SEARCH_FITS_ONLY;
     if (!search_plans(arena, &own, result, err)) return false;
     struct splitting splitting = {.arena = arena,
-                                  .split = {arena, &own, 0},
+                                  .split = {.arena = arena, .request = &own},
                                   .graph = graph,
                                   .ranking = ranking_new(arena, request->objective, KEPT)};
     for (int i = 0; i < result->best_count && i < SEEDS; i++)

@@ -213,7 +213,7 @@ bool meshes_search(struct arena *arena, const struct search_request *request,
     if (!meshes_check_pinned(request, err)) return false;
     own.pins = giving_seed_pins(arena, &request->pins);
     struct giving giving = {.arena = arena,
-                            .split = {arena, &own, 0},
+                            .split = {.arena = arena, .request = &own},
                             .asked = &request->pins,
                             .ranking = ranking_new(arena, request->objective, KEPT + request->top),
                             .answer = answer,

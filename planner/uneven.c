@@ -310,7 +310,7 @@ static bool search_chains(struct arena *arena, const struct search_request *requ
     }
     answer->is_asked = true;
     struct seeking seeking = {arena,
-                              {arena, &own, 0},
+                              {.arena = arena, .request = &own},
                               ranking_new(arena, OBJECTIVE_TIME, KEPT),
                               answer,
                               roomy_cluster(arena, own.cluster)};

@@ -1,5 +1,6 @@
 #include "planner/uneven_split.h"
 
+#include "plan/choice.h"
 #include "plan/stages.h"
 #include "planner/question.h"
 #include "simulator/unlike.h"
@@ -69,10 +70,57 @@ static bool play(struct uneven_split *split, const struct parallel *parallel,
     return fits;
 }
 
+// What a plan without lists but that of its layers is known by; those of more stages are not kept.
+enum { KEPT_STAGES_MOST = 64 };
+struct played_key {
+    int64_t choices[CHOICE_COUNT];
+    uint32_t order[AXIS_COUNT], order_count, branches, layers_count, layers[KEPT_STAGES_MOST];
+};
+
+struct played_plan {
+    struct played_key key;
+    bool fits;
+    struct candidate played;
+};
+
+static bool may_keep(const struct parallel *parallel)
+{
+    return parallel->stage_layers_count <= KEPT_STAGES_MOST && parallel->replica_count == 0 &&
+           parallel->stage_tp_count == 0 && parallel->stage_ranks_count == 0 &&
+           parallel->layout_count == 0;
+}
+
+static struct played_plan *find_kept(struct uneven_split *split, const struct parallel *parallel)
+{
+    struct played_key key;
+    memset(&key, 0, sizeof key);
+    for (int c = 0; c < CHOICE_COUNT; c++)
+        key.choices[c] = choice_value(parallel, (enum choice)c);
+    for (int i = 0; i < parallel->order_count; i++)
+        key.order[i] = parallel->order[i];
+    key.order_count = (uint32_t)parallel->order_count;
+    key.branches = parallel->branches;
+    key.layers_count = (uint32_t)parallel->stage_layers_count;
+    for (int s = 0; s < parallel->stage_layers_count; s++)
+        key.layers[s] = (uint32_t)parallel->stage_layers[s];
+    split->played.key_bytes = sizeof key;
+    struct played_plan *kept = index_find(&split->played, &key);
+    if (kept) return kept;
+    kept = ARENA_NEW(split->arena, struct played_plan, 1);
+    memcpy(&kept->key, &key, sizeof key);
+    kept->fits = play(split, parallel, &kept->played, NULL);
+    index_put(split->arena, &split->played, kept);
+    return kept;
+}
+
 bool uneven_play(struct uneven_split *split, const struct parallel *parallel,
                  struct candidate *played)
 {
-    return play(split, parallel, played, NULL);
+    if (!may_keep(parallel)) return play(split, parallel, played, NULL);
+    const struct played_plan *kept = find_kept(split, parallel);
+    *played = kept->played;
+    played->parallel = *parallel;
+    return kept->fits;
 }
 
 // Layers from the stage that lacks most to the one with most left, as many as one lacks or the
@@ -149,7 +197,7 @@ static struct uneven_split even_request(const struct uneven_split *split,
     request->workload.global_batch = (batch + each - 1) / each * each;
     parallel->replica_count = 0;
     parallel->replica_micro_batches = NULL;
-    return (struct uneven_split){split->arena, request, 0};
+    return (struct uneven_split){.arena = split->arena, .request = request};
 }
 
 // Every micro-batch to the replica that would be done with it first.

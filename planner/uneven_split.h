@@ -1,4 +1,5 @@
 #pragma once
+#include "planner/index.h"
 #include "planner/search.h"
 #include "simulator/evaluate.h"
 
@@ -8,6 +9,7 @@ struct uneven_split {
     struct arena *arena;  // of the lists of numbers
     const struct search_request *request;
     int played_count;
+    struct index played;  // known plans, which are not played again
 };
 
 // A plan as the events play it, each rank on its own device. False: it is not legal or does not

@@ -133,7 +133,8 @@ static void no_split_is_faster_than_all_work_at_full_rate(void **state)
         struct search_request request;
         int layers = 0;
         draw_question(&arena, &draw, &request, &layers);
-        struct playing playing = {.split = {&arena, &request, 0}, .best_s = INFINITY};
+        struct playing playing = {.split = {.arena = &arena, .request = &request},
+                                  .best_s = INFINITY};
         play_all(&playing, layers);
         const struct bound_facts facts = bound_facts_of(&request);
         double bound_s = bound_work_s(&request, &facts);

@@ -106,7 +106,7 @@ static void try_plans(struct uneven_split *split, const struct question *questio
 static double best_of_all_s(struct arena *arena, const struct question *question,
                             const struct parallel *like)
 {
-    struct uneven_split split = {arena, &question->request, 0};
+    struct uneven_split split = {.arena = arena, .request = &question->request};
     int ranks = question->request.cluster->rank_count;
     double best_s = INFINITY;
     for (int pp = 2; pp <= ranks; pp++) {

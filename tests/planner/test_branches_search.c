@@ -55,7 +55,7 @@ static void branches_are_taken_where_the_way_is_what_counts(void **state)
     assert_int_equal(found.status, SEARCH_FEASIBLE);
     assert_true(found.bounds_work && found.bound_s <= found.best[0].cost.step_s);
     // As good as each number of stages in front with layers dealt out evenly.
-    struct uneven_split split = {*state, &request, 0};
+    struct uneven_split split = {.arena = *state, .request = &request};
     struct parallel beside = found.best[0].parallel;
     struct candidate played;
     beside.stage_layers_count = 0;

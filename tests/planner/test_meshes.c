@@ -65,7 +65,7 @@ static void pinned_meshes_have_the_layers_of_the_best_of_all_splits(void **state
     assert_int_equal(best.stage_tp[1], 2);
     assert_int_equal(best.degree[AXIS_TP], 4);
     assert_int_equal(best.degree[AXIS_PP], 2);
-    struct uneven_split split = {*state, &request, 0};
+    struct uneven_split split = {.arena = *state, .request = &request};
     double best_s = INFINITY;
     for (int first = 8; first < 28; first++) {
         struct candidate played;
@@ -87,7 +87,7 @@ static void no_plan_beside_the_best_is_faster(void **state)
     struct meshes_answer answer;
     struct search_result result = search(*state, &request, &answer);
     const struct parallel *best = &result.best[0].parallel;
-    struct uneven_split split = {*state, &request, 0};
+    struct uneven_split split = {.arena = *state, .request = &request};
     int played_count = 0;
     for (int size = 1; size <= 32; size *= 2) {
         for (int zero = 0; zero < 4; zero++) {
@@ -210,7 +210,7 @@ static void pinned_ranks_are_kept(void **state)
     assert_int_equal(parallel_rank_count(best), 8);
     assert_true(best->stage_layers_count == 2 && best->stage_layers[0] > best->stage_layers[1]);
     assert_true(answer.has_alike && answer.alike.stage_ranks_count == 0);
-    struct uneven_split split = {*state, &request, 0};
+    struct uneven_split split = {.arena = *state, .request = &request};
     for (int first = best->stage_layers[0] - 3; first <= best->stage_layers[0] + 3; first++) {
         struct parallel beside = *best;
         struct candidate played;

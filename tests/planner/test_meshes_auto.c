@@ -290,7 +290,7 @@ static void as_many_plans_stand_beside_it_as_are_wanted(void **state)
         asked.search_stage_ranks = true;
         struct meshes_answer answer = {0};
         struct giving giving = {.arena = *state,
-                                .split = {*state, &request, 0},
+                                .split = {.arena = *state, .request = &request},
                                 .asked = &asked,
                                 .ranking = ranking_new(*state, OBJECTIVE_TIME, 20),
                                 .answer = &answer};

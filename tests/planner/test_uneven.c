@@ -56,7 +56,7 @@ static void micro_batches_are_those_of_the_best_of_all_splits(void **state)
     pins_set(&request.pins, CHOICE_PP, 1, 1);
     struct uneven_answer answer;
     struct search_result result = search(*state, &request, &answer);
-    struct uneven_split split = {*state, &request, 0};
+    struct uneven_split split = {.arena = *state, .request = &request};
     double best_s = INFINITY;
     for (int a = 1; a < 10; a++) {
         for (int b = 1; a + b < 11; b++) {
@@ -83,7 +83,7 @@ static int layers_of_the_best(struct arena *arena, struct search_request *reques
     pins_set(&request->pins, CHOICE_SCHEDULE, SCHEDULE_1F1B, SCHEDULE_1F1B);
     struct uneven_answer answer;
     struct search_result result = search(arena, request, &answer);
-    struct uneven_split split = {arena, request, 0};
+    struct uneven_split split = {.arena = arena, .request = request};
     double best_s = INFINITY;
     int best = 0;
     for (int first = 1; first < 36; first++) {
@@ -269,7 +269,7 @@ static void layers_go_where_there_is_room(void **state)
         assert_true(found->parallel.stage_layers[0] > found->parallel.stage_layers[1]);
         assert_true(found->memory.reserved_bytes <=
                     cluster->nodes[found->worst_stage].device->memory_bytes);
-        struct uneven_split split = {*state, &request, 0};
+        struct uneven_split split = {.arena = *state, .request = &request};
         struct candidate even;
         struct parallel parallel = found->parallel;
         parallel.stage_layers_count = 0;

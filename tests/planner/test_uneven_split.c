@@ -95,7 +95,7 @@ static void check_batches(struct arena *arena, const struct search_request *requ
     }
     for (int r = 1; r < replicas; r++)
         differ |= counts[r] != counts[0];
-    struct uneven_split split = {arena, request, 0};
+    struct uneven_split split = {.arena = arena, .request = request};
     assert_int_equal(uneven_batches(&split, &parallel), differ);
     assert_int_equal(parallel.replica_count, differ ? replicas : 0);
     for (int r = 0; r < replicas && differ; r++)
@@ -122,7 +122,7 @@ static void numbers_differ_where_they_can(void **state)
 {
     static const int PINNED[] = {5, 3};
     struct search_request request = request_of(*state, 1, 1, 8);
-    struct uneven_split split = {*state, &request, 0};
+    struct uneven_split split = {.arena = *state, .request = &request};
     struct parallel parallel = plan_of(2, 1);
     assert_true(uneven_batches(&split, &parallel));
     struct parallel other = plan_of(1, 2);  // one replica
@@ -174,7 +174,7 @@ static void check_layers(struct arena *arena, const struct search_request *reque
         layers[to]++;
     }
     bool differ = memcmp(layers, even, (size_t)pp * sizeof *layers) != 0;
-    struct uneven_split split = {arena, request, 0};
+    struct uneven_split split = {.arena = arena, .request = request};
     assert_int_equal(uneven_layers(&split, &parallel), differ);
     assert_int_equal(parallel.stage_layers_count, differ ? pp : 0);
     for (int stage = 0; stage < pp && differ; stage++)
@@ -188,7 +188,7 @@ static void layers_go_where_they_end_first(void **state)
     for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++) {
         struct search_request request = request_of(*state, SHAPES[i][0], SHAPES[i][1], 8);
         check_layers(*state, &request, SHAPES[i][2], SHAPES[i][3]);
-        struct uneven_split split = {*state, &request, 0};
+        struct uneven_split split = {.arena = *state, .request = &request};
         request.pins.stage_layers_count = 2;
         struct parallel pinned = plan_of(SHAPES[i][2], SHAPES[i][3]), one = plan_of(2, 1);
         assert_false(uneven_layers(&split, &pinned));
@@ -248,7 +248,7 @@ static void what_does_not_fit_gives_layers_away(void **state)
             cluster->nodes[n].device = device;
         }
         request.cluster = cluster;
-        struct uneven_split split = {*state, &request, 0};
+        struct uneven_split split = {.arena = *state, .request = &request};
         struct candidate played = {0};
         struct parallel parallel = plan_of(1, 2);
         int layers[] = {6, 6}, rounds = 0;
