@@ -17,19 +17,15 @@ double reduced_cost(const struct reduced *reduced, const struct reduced_edge *ed
                                  : edge->cost[others * width + own];
 }
 
-// The edge between two nodes; the shorter list is searched. -1: there is none.
+// The edge between two nodes. -1: there is none.
 static int find_edge(const struct reduced *reduced, int a, int b)
 {
-    if (reduced->nodes[a].edge_count > reduced->nodes[b].edge_count) {
-        int swap = a;
-        a = b;
-        b = swap;
-    }
-    const struct reduced_node *node = &reduced->nodes[a];
+    const struct reduced_node *node = &reduced->nodes[b];
     assert(node->edge_count == 0 || reduced->edges);
     for (int i = 0; i < node->edge_count; i++) {
         const struct reduced_edge *edge = &reduced->edges[node->edges[i]];
-        if (!edge->is_gone && reduced_other(edge, a) == b) return node->edges[i];
+        assert(!edge->is_gone);
+        if (reduced_other(edge, b) == a) return node->edges[i];
     }
     return -1;
 }
@@ -109,7 +105,6 @@ void reduced_restrict(struct reduced *reduced, int node, const bool *keep)
     struct reduced_node *at = &reduced->nodes[node];
     for (int i = 0; i < at->edge_count; i++) {
         struct reduced_edge *edge = &reduced->edges[at->edges[i]];
-        if (edge->is_gone) continue;
         int width = reduced->nodes[edge->ends[1]].count;
         if (edge->ends[0] == node) {
             keep_rows(edge->cost, at->count, (size_t)width * sizeof(double), keep);

@@ -21,7 +21,7 @@ struct reduced_node {
     double *cost;  // [count]
     struct reduced_part *parts;
     int part_count, part_room;
-    int *edges;  // of which some may be gone
+    int *edges;  // those that are left, where the node is
     int edge_count, edge_room;
     bool is_gone;
 };

@@ -94,8 +94,7 @@ static void join(struct reduced *reduced, int at, int node, int by, const int *f
     join_parts(reduced, node, by, follows);
     drop_edge(reduced, by, at);
     for (int i = 0; i < from->edge_count; i++)
-        if (!reduced->edges[from->edges[i]].is_gone)
-            move_edge(reduced, from->edges[i], node, by, follows);
+        if (from->edges[i] != at) move_edge(reduced, from->edges[i], node, by, follows);
     from->is_gone = true;
     reduced_settle_usage(reduced, by);
 }
@@ -109,7 +108,7 @@ static bool is_worth(const struct reduced *reduced, int node, int by)
     for (int i = 0; i < from->edge_count; i++) {
         const struct reduced_edge *edge = &reduced->edges[from->edges[i]];
         int other = reduced_other(edge, node);
-        if (!edge->is_gone && other != by) growth += more * reduced->nodes[other].count;
+        if (other != by) growth += more * reduced->nodes[other].count;
     }
     return growth <= MOST_GROWTH;
 }
@@ -120,7 +119,6 @@ static bool join_node(struct reduced *reduced, int node)
     for (int i = 0; i < from->edge_count; i++) {
         int at = from->edges[i];
         const struct reduced_edge *edge = &reduced->edges[at];
-        if (edge->is_gone) continue;
         int by = reduced_other(edge, node);
         int *follows = ARENA_NEW(reduced->arena, int, reduced->nodes[by].count);
         if (!is_worth(reduced, node, by) || !is_decided(reduced, edge, node, by, follows)) continue;
@@ -136,17 +134,6 @@ bool reduced_join_nodes(struct reduced *reduced)
     for (int i = 0; i < reduced->problem->node_count; i++)
         if (!reduced->nodes[i].is_gone) any |= join_node(reduced, i);
     return any;
-}
-
-static int first_edge(const struct reduced_node *node, const struct reduced_edge *edges, int *count)
-{
-    int first = -1;
-    *count = 0;
-    for (int i = 0; i < node->edge_count; i++) {
-        if (edges[node->edges[i]].is_gone) continue;
-        if ((*count)++ == 0) first = node->edges[i];
-    }
-    return first;
 }
 
 static int cheapest(const struct reduced *reduced, int node, const struct reduced_edge *edge,
@@ -168,9 +155,9 @@ bool reduced_fold_leaves(struct reduced *reduced)
     bool any = false;
     for (int i = 0; i < reduced->problem->node_count; i++) {
         struct reduced_node *node = &reduced->nodes[i];
-        int degree = 0, at = first_edge(node, reduced->edges, &degree);
-        if (node->is_gone || node->part_count > 0 || degree > 1) continue;
-        const struct reduced_edge *edge = at < 0 ? NULL : &reduced->edges[at];
+        if (node->is_gone || node->part_count > 0 || node->edge_count > 1) continue;
+        const struct reduced_edge *edge =
+            node->edge_count > 0 ? &reduced->edges[node->edges[0]] : NULL;
         int by = edge ? reduced_other(edge, i) : -1, rows = edge ? reduced->nodes[by].count : 1;
         int *follows = ARENA_NEW(reduced->arena, int, rows);
         for (int x = 0; x < rows; x++) {
@@ -183,7 +170,7 @@ bool reduced_fold_leaves(struct reduced *reduced)
                 reduced->fixed_cost += least;
         }
         log_step(reduced, i, by, follows);
-        if (edge) drop_edge(reduced, by, at);
+        if (edge) drop_edge(reduced, by, node->edges[0]);
         node->is_gone = any = true;
     }
     return any;

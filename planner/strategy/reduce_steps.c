@@ -14,7 +14,6 @@ static bool is_supported(const struct reduced *reduced, int node, int choice)
     if (at->cost[choice] >= REFUSED) return false;
     for (int i = 0; i < at->edge_count; i++) {
         const struct reduced_edge *edge = &reduced->edges[at->edges[i]];
-        if (edge->is_gone) continue;
         int count = reduced->nodes[reduced_other(edge, node)].count, y = 0;
         while (y < count && reduced_cost(reduced, edge, node, choice, y) >= REFUSED)
             y++;
@@ -83,9 +82,7 @@ static bool dominates(const struct reduced *reduced, int node, int better, int w
     for (int p = 0; p < at->part_count; p++)
         if (at->parts[p].usage[better] > at->parts[p].usage[worse]) return false;
     for (int i = 0; i < at->edge_count; i++) {
-        const struct reduced_edge *edge = &reduced->edges[at->edges[i]];
-        if (edge->is_gone) continue;
-        double most = most_over(reduced, edge, node, better, worse);
+        double most = most_over(reduced, &reduced->edges[at->edges[i]], node, better, worse);
         if (most >= REFUSED) return false;
         ahead -= most;
     }
