@@ -2,6 +2,7 @@
 #include "models/op_image.h"
 #include "plan/passes.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static bool takes_norms(enum optimizer optimizer)
@@ -94,6 +95,32 @@ static bool is_of_cpus(const struct op *op)
     return is_pooled || imported_is_of_cpus(&op->work);
 }
 
+// Operators of the file that no back end has a kernel for, by name: all of them where they are few.
+static bool check_kernels(const struct graph *graph, struct err *err)
+{
+    enum { NAMED_MOST = 12 };
+    char names[1024] = "";
+    int count = 0, length = 0;
+    for (int b = 0; b < graph->block_count; b++) {
+        const struct block *block = &graph->blocks[b];
+        for (int o = 0; o < block->op_count; o++) {
+            const struct op *op = &block->ops[o];
+            bool is_imported = op->kind == OP_PRODUCT || op->kind == OP_OPERATOR;
+            if (!is_imported || op->work.type || count++ >= NAMED_MOST) continue;
+            int room = (int)sizeof names - length;
+            int wrote =
+                snprintf(names + length, (size_t)room, "%s%s", length ? ", " : "", op->name);
+            length += wrote < room ? wrote : room - 1;
+        }
+    }
+    if (count == 0) return true;
+    if (count > NAMED_MOST)
+        snprintf(names + length, sizeof names - (size_t)length, " and %d more", count - NAMED_MOST);
+    return err_set(err, ERR_USAGE,
+                   "%s is not executed, because no back end has a kernel for its operator%s %s",
+                   graph->name, count > 1 ? "s" : "", names);
+}
+
 bool unexecuted_check_graph(const struct graph *graph, const char *device, struct err *err)
 {
     bool is_elsewhere = device && strcmp(device, "cpu") != 0;
@@ -101,20 +128,14 @@ bool unexecuted_check_graph(const struct graph *graph, const char *device, struc
         const struct block *block = &graph->blocks[b];
         for (int o = 0; o < block->op_count; o++) {
             const struct op *op = &block->ops[o];
-            bool is_imported = op->kind == OP_PRODUCT || op->kind == OP_OPERATOR;
             if (is_elsewhere && is_of_cpus(op))
                 return err_set(err, ERR_USAGE,
                                "%s is not executed on a %s, because CPUs alone have a kernel for "
                                "its operator %s",
                                graph->name, device, op->name);
-            if (!is_imported || op->work.type) continue;
-            return err_set(err, ERR_USAGE,
-                           "%s is not executed, because no back end has a kernel for its operator "
-                           "%s",
-                           graph->name, op->name);
         }
     }
-    return true;
+    return check_kernels(graph, err);
 }
 
 bool unexecuted_check_positions(const struct graph *graph, int64_t seq_len, struct err *err)
